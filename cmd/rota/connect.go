@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/rota-scheduler/rota/host"
+)
+
+const (
+	defaultTimeoutMs = 30_000
+	runTimeoutMs     = 600_000
+)
+
+// dial opens the connection of this command, once.
+func (a *app) dial() (*host.Client, error) {
+	if a.client != nil {
+		return a.client, nil
+	}
+	client, err := a.dialAgain()
+	a.client = client
+	return client, err
+}
+
+// dialAgain opens a further connection, for a subscription.
+func (a *app) dialAgain() (*host.Client, error) {
+	env := hostEnvironment()
+	dir, _, err := stateDir(a.stateDirFlag, env)
+	if err != nil {
+		return nil, err
+	}
+	return host.Dial(socketPath(dir, env))
+}
+
+func (a *app) hangUp() {
+	if a.client != nil {
+		_ = a.client.Close()
+	}
+}
+
+// call asks the daemon, within the timeout of the command.
+func (a *app) call(ctx context.Context, method string, params, result any) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	timeoutMs := a.timeoutMs
+	if timeoutMs == 0 {
+		timeoutMs = defaultTimeoutMs
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(timeoutMs)*time.Millisecond)
+	defer cancel()
+	return client.Call(ctx, method, params, result)
+}
+
+// callRaw is call for an answer that is printed as it came.
+func (a *app) callRaw(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	var raw json.RawMessage
+	err := a.call(ctx, method, params, &raw)
+	return raw, err
+}

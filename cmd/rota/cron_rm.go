@@ -1,0 +1,22 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func newCronRemoveCommand(a *app) *cobra.Command {
+	return jsonVerb(a, &cobra.Command{
+		Use:     "rm ID",
+		Aliases: []string{"remove", "delete"},
+		Short:   "Remove a job; its history stays",
+		Args:    argsBetween(1, 1, "one job id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw, err := a.callRaw(cmd.Context(), "cron.remove", idParams{args[0]})
+			if err != nil {
+				return err
+			}
+			a.printJSON(raw)
+			return nil
+		},
+	})
+}

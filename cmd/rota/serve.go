@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
+
+	"github.com/rota-scheduler/rota/host"
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker"
+)
+
+// serveFlags are the flags of rota serve.
+type serveFlags struct {
+	db         string
+	config     string
+	jobs       string
+	adopt      bool
+	durability string
+	grace      time.Duration
+	logFormat  string
+	readyFile  string
+}
+
+func newServeCommand(a *app) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon",
+		Long: `Run the daemon: keep the jobs, fire them, keep the ledger.
+
+When it serves it prints one line on stderr, "ready socket=… db=… jobs=N
+durability=…". Each finished run is one line on stdout: TIME JOB STATUS DURATION.
+
+SIGTERM or an interrupt stops it: no more commands, active runs may end within
+the grace, the rest is recorded as interrupted. A second one exits at once.`,
+		Args: argsBetween(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.db, "db", "", "database file (default rota.sqlite in the state directory)")
+	flags.StringVar(&f.config, "config", "", "configuration file (default config.json in the state directory)")
+	flags.StringVar(&f.jobs, "jobs", "", "jobs file to apply at the start: all of it or nothing")
+	flags.BoolVar(&f.adopt, "adopt", false, "take over a file that was copied from another machine or rolled back")
+	flags.StringVar(&f.durability, "durability", "", "full (survives a power cut) or normal (survives a kill); default full")
+	flags.DurationVar(&f.grace, "grace", 10*time.Second, "how long active runs may go on at a stop")
+	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, text or json")
+	flags.StringVar(&f.readyFile, "ready-file", "", "file to write the ready line to")
+	return cmd
+}
+
+// serve decides the paths and settings, and then wires the parts.
+func (a *app) serve(ctx context.Context, f *serveFlags) error {
+	log, err := newLogger(os.Stderr, f.logFormat)
+	if err != nil {
+		return err
+	}
+	dir, temporary, err := a.serveDir(f)
+	if err != nil {
+		return err
+	}
+	env := hostEnvironment()
+	if f.db == "" {
+		f.db = databasePath(dir)
+	}
+	if f.config == "" {
+		f.config = filepath.Join(dir, "config.json")
+	} else if _, err := os.Stat(f.config); err != nil {
+		return &failure{Exit: exitConfig, Code: "config", Message: err.Error(), Hint: "name a file that exists with --config FILE", Err: err}
+	}
+	jobs, cfg, err := serveDocuments(f)
+	if err != nil {
+		return err
+	}
+	durability, err := chooseDurability(f.durability, cfg.Durability)
+	if err != nil {
+		return err
+	}
+	d := daemon{
+		app: a, log: log, stateDir: dir, temporary: temporary, dbPath: f.db, socketPath: socketPath(dir, env),
+		config: cfg.Worker, jobs: jobs, adopt: f.adopt, durability: durability, grace: f.grace, readyFile: f.readyFile,
+	}
+	return d.run(ctx)
+}
+
+// serveDir is the state directory, made if it is not there. It is a new
+// temporary one only where a jobs file is tried out and nothing names another.
+func (a *app) serveDir(f *serveFlags) (dir string, temporary bool, err error) {
+	dir, named, err := stateDir(a.stateDirFlag, hostEnvironment())
+	if err != nil {
+		return "", false, err
+	}
+	if f.jobs != "" && !named && f.db == "" {
+		dir, err = os.MkdirTemp("", "rota-")
+		return dir, true, err
+	}
+	return dir, false, makeStateDir(dir)
+}
+
+// serveDocuments reads the jobs file and the configuration: the file's own
+// "config" when it has one, else the configuration file.
+func serveDocuments(f *serveFlags) (host.JobsFile, host.Config, error) {
+	base := worker.DefaultConfig()
+	zone, err := hostZone()
+	if err != nil {
+		return host.JobsFile{}, host.Config{}, err
+	}
+	base.Zone = zone.Name()
+	cfg, err := host.ReadConfig(f.config, base)
+	if err != nil || f.jobs == "" {
+		return host.JobsFile{}, cfg, err
+	}
+	jobs, err := host.ReadJobsFile(f.jobs)
+	if err != nil {
+		return jobs, cfg, err
+	}
+	if jobs.Config != nil {
+		cfg, err = jobs.ReadConfig(cfg.Worker)
+	}
+	return jobs, cfg, err
+}
+
+func chooseDurability(flag, configured string) (store.Durability, error) {
+	word := flag
+	if word == "" {
+		word = configured
+	}
+	switch word {
+	case "", "full":
+		return store.Full, nil
+	case "normal":
+		return store.Normal, nil
+	}
+	f := usage("--durability is full or normal, not %q", word)
+	f.Hint = "full survives a power cut, normal only a kill"
+	return store.Full, f
+}
+
+// newLogger writes for people on a terminal and JSON for everything else.
+func newLogger(out *os.File, format string) (*slog.Logger, error) {
+	switch format {
+	case "auto":
+		if isTerminal(out) {
+			return slog.New(tint.NewHandler(out, &tint.Options{TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""})), nil
+		}
+		return slog.New(slog.NewJSONHandler(out, nil)), nil
+	case "text":
+		return slog.New(tint.NewHandler(out, &tint.Options{TimeFormat: time.TimeOnly, NoColor: true})), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(out, nil)), nil
+	}
+	return nil, usage("--log-format is auto, text or json, not %q", format)
+}
+
+// openFailure gives a refusal to open the file its exit code.
+func openFailure(err error) error {
+	var e *store.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &failure{Exit: e.ExitCode(), Code: string(e.Code), Message: e.Error(), Err: err}
+}
+
+// readyLine is what tells scripts and people that rota serves.
+func readyLine(socket, db string, jobs int, durability store.Durability) string {
+	return fmt.Sprintf("ready socket=%s db=%s jobs=%d durability=%s", quoteSpaces(socket), quoteSpaces(db), jobs, durability)
+}
+
+// quoteSpaces quotes a value that would not survive being split at spaces.
+func quoteSpaces(s string) string {
+	if strings.ContainsAny(s, " \t\n\"") {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
+}
+
+// writeReadyFile writes the line under a temporary name and renames it, so
+// that a watcher never reads half of it.
+func writeReadyFile(path, line string) error {
+	temp := path + ".tmp"
+	if err := os.WriteFile(temp, []byte(line+"\n"), 0o600); err != nil {
+		return &failure{Exit: exitIO, Code: "io", Message: "the ready file cannot be written: " + err.Error(), Hint: "check --ready-file", Err: err}
+	}
+	return os.Rename(temp, path)
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-scheduler/rota/host"
+	"github.com/rota-scheduler/rota/worker"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// printFinishedRun is the line of one run that ended: TIME JOB STATUS DURATION,
+// then what went wrong, if anything did.
+func (a *app) printFinishedRun(e worker.Event) {
+	var entry struct {
+		TsMs       int64  `json:"ts"`
+		DurationMs int64  `json:"durationMs"`
+		Error      string `json:"error"`
+		JobName    string `json:"jobName"`
+	}
+	if err := json.Unmarshal(e.Detail, &entry); err != nil {
+		return // the ledger has it; this line is a convenience
+	}
+	name := e.JobID
+	if entry.JobName != "" {
+		name = entry.JobName
+	}
+	line := fmt.Sprintf("%s %s %s %s", time.UnixMilli(entry.TsMs).Format("2006-01-02T15:04:05.000-07:00"), escapeText(name),
+		e.Status, time.Duration(entry.DurationMs)*time.Millisecond)
+	if entry.Error != "" {
+		line += "  " + escapeText(entry.Error)
+	}
+	a.printText(line + "\n")
+	_ = a.out.Flush() // a reader that has gone is no reason to stop
+}
+
+// locateJob gives a refusal of one job of a file its line.
+func locateJob(f host.JobsFile, err error) error {
+	var refusal *job.Error
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	rest, ok := strings.CutPrefix(refusal.Field, "/jobs/")
+	digits, field, _ := strings.Cut(rest, "/")
+	index, convErr := strconv.Atoi(digits)
+	if !ok || convErr != nil || index >= len(f.Lines) {
+		return err
+	}
+	where := fmt.Sprintf("%s:%d", f.File, f.Lines[index])
+	if field != "" {
+		where += ": /" + field
+	}
+	return &failure{Exit: exitConfig, Code: string(refusal.Code), Message: where + ": " + refusal.Message, Hint: refusal.Hint,
+		Field: refusal.Field, Err: err}
+}

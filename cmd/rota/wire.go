@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	oklog "github.com/oklog/run"
+
+	"github.com/rota-scheduler/rota/host"
+	"github.com/rota-scheduler/rota/launcher"
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker"
+)
+
+// daemon is everything rota serve decided, ready to be wired.
+type daemon struct {
+	app        *app
+	log        *slog.Logger
+	stateDir   string
+	temporary  bool // the state directory was made for this start alone
+	dbPath     string
+	socketPath string
+	config     worker.Config
+	jobs       host.JobsFile
+	adopt      bool
+	durability store.Durability
+	grace      time.Duration
+	readyFile  string
+}
+
+// run wires the four parts and serves until ctx ends. The order of the Add
+// calls is the order of start and stop; an embedding program does the same.
+func (d *daemon) run(ctx context.Context) (err error) {
+	s, err := store.Open(store.Options{
+		Path: d.dbPath, Durability: d.durability, Holder: "socket " + d.socketPath, Version: programVersion(),
+		MachineID: machineID(), Adopt: d.adopt, NowMs: time.Now().UnixMilli(),
+	})
+	if err != nil {
+		return openFailure(err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for _, note := range s.Notes() {
+		d.log.Warn(note)
+	}
+	bootID := launcher.BootID()
+	logged, logKnown, err := readLaunchLog(d.launchLog(), bootID)
+	if err != nil {
+		return err
+	}
+	w := worker.New(worker.Options{
+		Store: s, Config: d.config, BootID: bootID, Logged: logged, LogKnown: logKnown, PID: os.Getpid(),
+		TwoSteps: twoSteps(), Log: d.log,
+	})
+	l, err := launcher.New(launcher.Options{
+		Port: w.Port(), LogPath: d.launchLog(), BootID: bootID, Environ: os.Environ(),
+		CleanupGraceMs: d.config.CleanupGraceMs, ShutdownGraceMs: d.grace.Milliseconds(), Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	h, err := host.New(host.Options{
+		Worker: w, SocketPath: d.socketPath, DBPath: s.Path(), InstanceID: uuid.NewString(), Version: programVersion(),
+		Durability: d.durability.String(), NewID: uuid.NewString, LiveOutput: l.Output, Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+
+	// Start: the worker recovers first, and the others wait for it by their own
+	// nature: the launcher for orders, the host's callers for answers. Stop: all
+	// are asked at once; the host ends its connections, the launcher its runs,
+	// and the worker stays until the launcher has reported the last of them.
+	var g oklog.Group
+	g.Add(actor(ctx, w.Run))
+	g.Add(actor(ctx, l.Run))
+	g.Add(actor(ctx, h.Run))
+	g.Add(actor(ctx, func(ctx context.Context) error { return d.announce(ctx, w, s) }))
+	g.Add(waitFor(ctx))
+	err = g.Run()
+	if errors.Is(err, errStopAsked) {
+		err = nil
+	}
+	return err
+}
+
+// actor makes one part of the group from its Run.
+func actor(parent context.Context, run func(context.Context) error) (execute func() error, interrupt func(error)) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	return func() error { return run(ctx) }, func(error) { cancel() }
+}
+
+// errStopAsked ends the group when somebody asked for it.
+var errStopAsked = errors.New("stop asked for")
+
+// waitFor is the part that ends the group when the program is asked to stop.
+func waitFor(parent context.Context) (execute func() error, interrupt func(error)) {
+	ctx, cancel := context.WithCancel(parent)
+	return func() error { <-ctx.Done(); return errStopAsked }, func(error) { cancel() }
+}
+
+func (d *daemon) launchLog() string { return filepath.Join(d.stateDir, "launch.log") }
+
+// readLaunchLog reads what the last daemon launched; known is false when there
+// is no log, after which nothing can be called "never started".
+func readLaunchLog(path, bootID string) (logged []worker.Logged, known bool, err error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	logged, err = launcher.ReadLog(path, bootID)
+	return logged, err == nil, err
+}
+
+// announce says that rota serves, once it does, and then prints one line for
+// each run that ends.
+func (d *daemon) announce(ctx context.Context, w *worker.Worker, s *store.Store) error {
+	feed := w.Subscribe(1024)
+	defer feed.Close()
+	select {
+	case <-w.Ready():
+	case <-ctx.Done():
+		return nil
+	}
+	if err := d.applyJobs(ctx, w); err != nil {
+		return err
+	}
+	if why := w.Fenced(); why != "" {
+		d.log.Warn("this file is shown, not written, and nothing fires", "why", why, "hint", "rota serve --adopt takes it over")
+	}
+	line := readyLine(d.socketPath, s.Path(), w.Snapshot().Len(), d.durability)
+	fmt.Fprintln(os.Stderr, line)
+	if d.readyFile != "" {
+		if err := writeReadyFile(d.readyFile, line); err != nil {
+			return err
+		}
+	}
+	d.tellWhereToLook()
+	for {
+		select {
+		case e, ok := <-feed.C:
+			if !ok {
+				<-ctx.Done()
+				return nil
+			}
+			if e.Kind == worker.EventFinished {
+				d.app.printFinishedRun(e)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// applyJobs applies the jobs file and says what that did.
+func (d *daemon) applyJobs(ctx context.Context, w *worker.Worker) error {
+	if len(d.jobs.Jobs) == 0 {
+		return nil
+	}
+	ids := make([]string, len(d.jobs.Jobs))
+	for i := range ids {
+		ids[i] = uuid.NewString()
+	}
+	applied, err := w.Apply(ctx, worker.ApplyJobs{Source: d.jobs.File, Jobs: d.jobs.Jobs, IDs: ids})
+	if err != nil {
+		return locateJob(d.jobs, err)
+	}
+	d.log.Info("jobs file applied", "file", d.jobs.File, "created", applied.Created, "updated", applied.Updated, "unchanged", applied.Unchanged)
+	for _, note := range applied.Notes {
+		d.log.Debug(note)
+	}
+	if len(applied.Left) > 0 {
+		d.log.Info("jobs that are no longer in the file stay", "jobs", strings.Join(applied.Left, ", "), "hint", "rota cron rm removes one")
+	}
+	return nil
+}
+
+// tellWhereToLook helps whoever tries a jobs file out.
+func (d *daemon) tellWhereToLook() {
+	if !d.temporary {
+		return
+	}
+	fmt.Fprintf(os.Stderr, `
+The ledger is temporary: %s
+Look at it from a second terminal:
+  export ROTA_STATE_DIR=%s
+  go run ./cmd/rota cron list      # the jobs, and when they run next
+  go run ./cmd/rota cron runs      # what ran
+  go run ./cmd/rota events -f      # what happens, as it happens
+Interrupt (Ctrl-C) stops it.
+
+`, d.stateDir, quoteSpaces(d.stateDir))
+}

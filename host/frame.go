@@ -1,0 +1,111 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// connErrorID is the id of a response that answers no request: the connection
+// itself is refused or broken, and is closed after it.
+const connErrorID = "-"
+
+type request struct {
+	ID     string
+	Method string
+	Params json.RawMessage
+}
+
+type response struct {
+	Type    string     `json:"type"` // "res"
+	ID      string     `json:"id"`
+	OK      bool       `json:"ok"`
+	Payload any        `json:"payload,omitempty"`
+	Error   *WireError `json:"error,omitempty"`
+}
+
+type eventFrame struct {
+	Type    string `json:"type"` // "event"
+	Event   string `json:"event"`
+	Payload any    `json:"payload,omitempty"`
+	Seq     int64  `json:"seq"`
+}
+
+// errNotFrame: the line is no JSON object, so there is nobody to answer.
+var errNotFrame = errors.New("not a JSON object on one line")
+
+// readRequest reads one request envelope. Its keys are closed. The id is given
+// also with a refusal when it could be read.
+func readRequest(line []byte) (request, error) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 || line[0] != '{' || !json.Valid(line) {
+		return request{}, errNotFrame
+	}
+	var r request
+	var kind string
+	var unknown string
+	var twice string
+	seen := map[string]bool{}
+	for key, value := range job.Members(line) {
+		if seen[key] {
+			twice = key
+		}
+		seen[key] = true
+		switch key {
+		case "type":
+			kind = frameText(value)
+		case "id":
+			r.ID = frameText(value)
+		case "method":
+			r.Method = frameText(value)
+		case "params":
+			r.Params = bytes.Clone(value)
+		case "traceparent", "expectedProfileId": // accepted, and of no use here
+		default:
+			unknown = key
+		}
+	}
+	switch {
+	case twice != "":
+		return r, frameFault(fmt.Sprintf("duplicate property '%s'", twice))
+	case unknown != "":
+		return r, frameFault(fmt.Sprintf("at root: unexpected property '%s'", unknown))
+	case !seen["id"]:
+		return r, frameFault("must have required property 'id'")
+	case !seen["method"]:
+		return r, frameFault("must have required property 'method'")
+	case r.ID == "":
+		return r, frameFault("at /id: must be a string of at least 1 character")
+	case r.Method == "":
+		return r, frameFault("at /method: must be a string of at least 1 character")
+	case kind != "req":
+		return r, frameFault("at /type: must be equal to constant")
+	}
+	return r, nil
+}
+
+func frameText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+func frameFault(reason string) *WireError {
+	return &WireError{Code: CodeInvalidRequest, Message: "invalid request frame: " + reason}
+}
+
+// encodeFrame is one frame on one line.
+func encodeFrame(frame any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b) // ends with a newline
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(frame); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,14 @@
+package host
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// peerUID asks the kernel who is at the other end of a socket.
+func peerUID(fd int) (uint32, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0, err
+	}
+	return cred.Uid, nil
+}

@@ -1,0 +1,205 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/rota-scheduler/rota/worker"
+)
+
+// Bounds of an event page.
+const (
+	defaultEventsLimit = 500
+	maxEventsLimit     = 1000
+	// maxTimestampMs is the greatest instant of the protocol.
+	maxTimestampMs = 8_640_000_000_000_000
+)
+
+func (h *Host) rotaStop(ctx context.Context, p params) (any, error) {
+	if err := p.only("runId"); err != nil {
+		return nil, err
+	}
+	runID, err := p.runID()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.opts.Worker.Stop(ctx, worker.StopRun{RunID: runID}); err != nil {
+		return nil, err
+	}
+	return struct {
+		OK    bool   `json:"ok"`
+		RunID string `json:"runId"`
+	}{true, runID}, nil
+}
+
+func (p params) runID() (string, error) {
+	runID, err := p.text("runId", 4096)
+	if runID = strings.TrimSpace(runID); err == nil && runID == "" {
+		err = invalid(p.method, "missing runId")
+	}
+	return runID, err
+}
+
+// runLogs is what a run printed: so far while it runs, as its history kept it
+// afterwards.
+type runLogs struct {
+	RunID   string          `json:"runId"`
+	Running bool            `json:"running"`
+	Text    string          `json:"text"`
+	Status  string          `json:"status,omitempty"`
+	Run     json.RawMessage `json:"run,omitempty"`
+}
+
+func (h *Host) rotaLogs(ctx context.Context, p params) (any, error) {
+	if err := p.only("runId"); err != nil {
+		return nil, err
+	}
+	runID, err := p.runID()
+	if err != nil {
+		return nil, err
+	}
+	if h.opts.LiveOutput != nil {
+		if text, running := h.opts.LiveOutput(runID); running {
+			return runLogs{RunID: runID, Running: true, Text: text}, nil
+		}
+	}
+	page, err := h.opts.Worker.Runs(ctx, worker.RunsQuery{RunID: runID, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(page.Entries) == 0 {
+		return nil, &WireError{Code: CodeInvalidRequest,
+			Message: fmt.Sprintf("no output of a run %s: it is neither active nor in the history (a run that waits has printed nothing)", runID),
+			Details: object("code", DetailRunNotFound, "runId", runID, "hint", "rota cron runs --json lists the runs that ended")}
+	}
+	var entry struct{ Summary, Status string }
+	if err := json.Unmarshal(page.Entries[0], &entry); err != nil {
+		return nil, fmt.Errorf("history entry of run %s: %w", runID, err)
+	}
+	return runLogs{RunID: runID, Text: entry.Summary, Status: entry.Status, Run: page.Entries[0]}, nil
+}
+
+type whyAnswer struct {
+	Job       string            `json:"job"`
+	Name      string            `json:"name,omitempty"`
+	SlotMs    int64             `json:"slotMs"`
+	Decisions []worker.Decision `json:"decisions"`
+}
+
+func (h *Host) rotaWhy(ctx context.Context, p params) (any, error) {
+	if err := p.only("job", "atMs"); err != nil {
+		return nil, err
+	}
+	word, err := p.text("job", 1024)
+	if err != nil {
+		return nil, err
+	}
+	if word = strings.TrimSpace(word); word == "" {
+		return nil, invalid(p.method, "missing job")
+	}
+	atMs, err := p.whole("atMs", 0, maxTimestampMs, 0)
+	if err != nil {
+		return nil, err
+	}
+	id, name, err := h.resolve(word)
+	if err != nil {
+		return nil, err
+	}
+	why, err := h.opts.Worker.Why(ctx, worker.WhyQuery{JobID: id, AtMs: atMs})
+	if err != nil {
+		return nil, missing(p.method, word, err)
+	}
+	if name == "" && len(why.Decisions) == 0 {
+		return nil, notFound(p.method, word)
+	}
+	if why.Decisions == nil {
+		why.Decisions = []worker.Decision{}
+	}
+	return whyAnswer{Job: id, Name: name, SlotMs: why.SlotMs, Decisions: why.Decisions}, nil
+}
+
+// resolve takes an id or an exact name. A word that is neither may be the id
+// of a removed job, whose decisions are kept for a while: it is passed on.
+func (h *Host) resolve(word string) (id, name string, err error) {
+	snap := h.opts.Worker.Snapshot()
+	if j, ok := snap.Job(word); ok {
+		return j.ID, j.Name, nil
+	}
+	var ids []string
+	for j := range snap.Jobs() {
+		if j.Name == word {
+			ids = append(ids, j.ID)
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return word, "", nil
+	case 1:
+		return ids[0], word, nil
+	}
+	shown := ids[:min(len(ids), 10)]
+	return "", "", &WireError{Code: CodeInvalidRequest,
+		Message: fmt.Sprintf("%d jobs are named %q: give one of their ids: %s", len(ids), word, strings.Join(shown, ", ")),
+		Details: object("reason", "conflict", "hint", "rota cron list --all shows names and ids")}
+}
+
+type eventsPage struct {
+	Events    []worker.Event `json:"events"`
+	NextSince int64          `json:"nextSince"`
+}
+
+func (h *Host) rotaEvents(ctx context.Context, p params) (any, error) {
+	if err := p.only("since", "limit"); err != nil {
+		return nil, err
+	}
+	since, err := p.whole("since", 0, 1<<62, 0)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := p.whole("limit", 1, maxEventsLimit, defaultEventsLimit)
+	if err != nil {
+		return nil, err
+	}
+	events, err := h.opts.Worker.Events(ctx, worker.EventsQuery{SinceSeq: since, Limit: int(limit)})
+	if err != nil {
+		return nil, err
+	}
+	page := eventsPage{Events: events, NextSince: since}
+	if page.Events == nil {
+		page.Events = []worker.Event{}
+	}
+	if n := len(events); n > 0 {
+		page.NextSince = events[n-1].Seq
+	}
+	return page, nil
+}
+
+type info struct {
+	Version           string       `json:"version"`
+	ProcessInstanceID string       `json:"processInstanceId"`
+	Socket            string       `json:"socket"`
+	DB                string       `json:"db"`
+	Durability        string       `json:"durability,omitempty"`
+	Jobs              int          `json:"jobs"`
+	Methods           []methodInfo `json:"methods"`
+}
+
+type methodInfo struct {
+	Name  string `json:"name"`
+	Scope string `json:"scope"`
+	Write bool   `json:"write"`
+}
+
+func (h *Host) rotaInfo(_ context.Context, p params) (any, error) {
+	if err := p.only(); err != nil {
+		return nil, err
+	}
+	out := info{Version: h.opts.Version, ProcessInstanceID: h.opts.InstanceID, Socket: h.opts.SocketPath,
+		DB: h.opts.DBPath, Durability: h.opts.Durability, Jobs: h.opts.Worker.Snapshot().Len()}
+	for _, m := range methodRows() {
+		out.Methods = append(out.Methods, methodInfo{m.Name, m.Scope, m.Write})
+	}
+	return out, nil
+}

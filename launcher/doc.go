@@ -1,0 +1,45 @@
+// Package launcher performs the effects of runs and says exactly how each one
+// ended.
+//
+// It takes committed orders from the worker's port, looks once more whether
+// each run may still start, notes it in the launch log, and hands it to the
+// executor of its payload's kind. It decides no schedule, retries nothing, and
+// touches no database: what it reports is all the ledger learns about an
+// effect.
+//
+// # What holds
+//
+//   - A receipt id is in the launch log, by one write(2), before anything of
+//     that run exists. After a kill of the daemon, a run that is not in the log
+//     certainly never started.
+//   - Every launch order ends in exactly one Report, also at shutdown.
+//   - Every deadline is monotonic. Steps of the wall clock change only the times
+//     that are shown.
+//   - A run's output costs at most its cap per stream, however much it prints;
+//     the byte counts are exact all the same.
+//   - When a command is cut short, its whole session is ended: TERM, the grace,
+//     KILL, also when its first process has gone before. On Linux processes that
+//     left the session are found by the ROTA_RUN_ID in their environment.
+//
+// # Caveats
+//
+//   - The launch log is never synced. It survives the death of the daemon, not
+//     a power cut; recovery treats another boot as "may have started".
+//   - A command that ends by itself may leave processes behind, as under cron,
+//     if they have let go of its output. Those that still hold the output have
+//     two seconds, then their session is ended.
+//   - A process that runs as another user, or that on macOS left its session,
+//     may escape. A process that the kernel does not end ten seconds after KILL
+//     is given up: the run ends, and one goroutine stays with the process.
+//   - On Windows the end of a command, and the daemon's death, end everything it
+//     started, because its job object closes; a program without a console cannot
+//     be asked to end, and is ended at once.
+//   - As PID 1 the launcher reaps orphans. A program that is PID 1 and embeds
+//     two launchers needs an init of its own.
+//
+// # Concurrency
+//
+// One goroutine takes orders; each run has one of its own. How many runs are
+// active is the worker's decision and not bounded here. No port function is
+// called with a lock held, but a port function that blocks delays its own run.
+package launcher

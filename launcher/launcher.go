@@ -1,0 +1,215 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rota-scheduler/rota/worker"
+)
+
+// Options is all a launcher needs. Only Port must be set.
+type Options struct {
+	// Port is the worker's side.
+	Port worker.Port
+	// LogPath is the launch log. Empty: none is kept, and a crash cannot tell
+	// what had started; for measurements only.
+	LogPath string
+	// BootID is written with each launch. Defaults to BootID().
+	BootID string
+	// Home is where commands run that name no directory. Defaults to the user's
+	// home directory.
+	Home string
+	// Environ is the daemon's environment ("NAME=value"); commands inherit it
+	// without ROTA_TOKEN, ROTA_URL and NOTIFY_SOCKET.
+	Environ []string
+	// Executors performs payloads, by payload kind. Nil: commands only.
+	Executors map[string]Executor
+	// CleanupGraceMs passes between TERM and KILL. Defaults to 20,000.
+	CleanupGraceMs int64
+	// ShutdownGraceMs is how long active runs may go on when the launcher stops;
+	// then they get TERM, and KILL two seconds later. Defaults to 10,000.
+	ShutdownGraceMs int64
+	// Now is the wall clock in Unix ms: for what is shown, never for a deadline.
+	Now func() int64
+	// Mono is monotonic time in ms, for durations.
+	Mono func() int64
+	// Log defaults to slog.Default().
+	Log *slog.Logger
+}
+
+// Bounds and defaults. Times are milliseconds.
+const (
+	defaultCleanupGraceMs  = 20_000
+	defaultShutdownGraceMs = 10_000
+	hurriedGraceMs         = 2_000 // TERM to KILL once the shutdown waits no longer
+)
+
+// interruptedByShutdown is the ledger's word for a run that the daemon's stop
+// cut short or kept from starting.
+const interruptedByShutdown = "shutdown"
+
+// refusedStopping is the live check's answer while the worker stops. Such a
+// run is not skipped: it never started, and the ledger may resume it.
+const refusedStopping = "stopping"
+
+// Launcher takes orders and runs them. Make one with New, then call Run once.
+type Launcher struct {
+	opt   Options
+	log   *launchLog
+	hurry chan struct{} // closed when the shutdown grace is over
+
+	// forks is held shared while a process comes to exist and is noted, and
+	// exclusively while orphans are reaped: so the reaper knows every child.
+	forks sync.RWMutex
+
+	mu     sync.Mutex // guards active
+	active map[string]*Run
+}
+
+// New makes a launcher and opens its launch log.
+func New(opt Options) (*Launcher, error) {
+	opt.BootID = cmp.Or(opt.BootID, BootID())
+	opt.CleanupGraceMs = cmp.Or(opt.CleanupGraceMs, defaultCleanupGraceMs)
+	opt.ShutdownGraceMs = cmp.Or(opt.ShutdownGraceMs, defaultShutdownGraceMs)
+	if opt.Home == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, &Error{Code: "no-home", Op: "launcher.New", Message: "the home directory is unknown",
+				Hint: "set HOME for the daemon", Err: err}
+		}
+		opt.Home = home
+	}
+	if opt.Now == nil {
+		opt.Now = func() int64 { return time.Now().UnixMilli() }
+	}
+	if opt.Mono == nil {
+		start := time.Now()
+		opt.Mono = func() int64 { return time.Since(start).Milliseconds() }
+	}
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	if opt.Executors == nil {
+		opt.Executors = map[string]Executor{
+			"command": &Command{Home: opt.Home, Environ: opt.Environ, CleanupGraceMs: opt.CleanupGraceMs},
+		}
+	}
+	log, err := openLaunchLog(opt.LogPath, opt.BootID)
+	if err != nil {
+		return nil, err
+	}
+	return &Launcher{opt: opt, log: log, hurry: make(chan struct{}), active: make(map[string]*Run)}, nil
+}
+
+// Run takes orders until ctx ends. Then it launches nothing more, lets active
+// runs go on for the shutdown grace, ends the rest, reports them all, and calls
+// Port.Done. Every goroutine it started has ended when it returns. It can be
+// called once.
+func (l *Launcher) Run(ctx context.Context) error {
+	stopReaper := startReaper(l)
+	var (
+		runs     sync.WaitGroup
+		ended    = make(chan string)
+		stop     = ctx.Done()
+		graceEnd <-chan time.Time
+		stopping bool
+	)
+	for !stopping || len(l.active) > 0 { // only this goroutine writes active
+		select {
+		case <-l.opt.Port.Ready:
+		case <-stop:
+			stop, stopping = nil, true
+			timer := time.NewTimer(time.Duration(l.opt.ShutdownGraceMs) * time.Millisecond)
+			defer timer.Stop()
+			graceEnd = timer.C
+		case receiptID := <-ended:
+			l.forget(receiptID)
+			continue
+		case <-graceEnd:
+			graceEnd = nil
+			l.endAll()
+			continue
+		}
+		l.take(stopping, &runs, ended)
+	}
+	l.take(true, &runs, ended) // what was committed meanwhile is answered too
+	runs.Wait()
+	stopReaper()
+	err := l.log.close()
+	l.opt.Port.Done()
+	return err
+}
+
+// take carries out every waiting order. A launch that comes while stopping is
+// answered without an effect.
+func (l *Launcher) take(stopping bool, runs *sync.WaitGroup, ended chan<- string) {
+	for _, order := range l.opt.Port.Take() {
+		switch {
+		case order.Launch != nil && stopping:
+			l.opt.Port.Report(l.neverStarted(order.Launch))
+		case order.Launch != nil:
+			l.launch(order.Launch, runs, ended)
+		case order.Cancel != nil:
+			c := order.Cancel
+			l.mu.Lock()
+			run := l.active[c.ReceiptID]
+			l.mu.Unlock()
+			if run != nil { // else it has ended: its outcome is on its way
+				run.cancel(&Stop{Kind: c.Reason, Message: c.Message})
+			}
+		case order.Settled != "":
+			if err := l.log.settle(order.Settled); err != nil {
+				l.opt.Log.Warn("launch log not trimmed; it goes on growing", "err", err)
+			}
+		}
+	}
+}
+
+// launch starts the goroutine of one run.
+func (l *Launcher) launch(order *worker.Launch, runs *sync.WaitGroup, ended chan<- string) {
+	if l.active[order.ReceiptID] != nil {
+		l.opt.Log.Error("a run was ordered twice; the second order is ignored", "receipt", order.ReceiptID)
+		return
+	}
+	run, ctx := newRun(l, order)
+	l.mu.Lock()
+	l.active[order.ReceiptID] = run
+	l.mu.Unlock()
+	runs.Go(func() {
+		l.opt.Port.Report(run.perform(ctx))
+		run.cancel(nil)
+		ended <- order.ReceiptID
+	})
+}
+
+// endAll asks every active run to end, and every ending one to be quick.
+func (l *Launcher) endAll() {
+	close(l.hurry)
+	for _, run := range l.active {
+		run.cancel(&Stop{Kind: worker.KindShutdown, Message: "the daemon stopped before the run ended"})
+	}
+}
+
+func (l *Launcher) forget(receiptID string) {
+	l.mu.Lock()
+	delete(l.active, receiptID)
+	l.mu.Unlock()
+}
+
+// Output gives what the run with this public id has printed so far, and
+// whether it is running. It knows active runs only: the output of a run that
+// has ended is in its outcome.
+func (l *Launcher) Output(runID string) (text string, running bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, run := range l.active { // a linear search: active runs are few
+		if run.Launch.RunID == runID {
+			return run.Output.Summary(), true
+		}
+	}
+	return "", false
+}

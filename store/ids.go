@@ -1,0 +1,122 @@
+package store
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// Receipt ids that rota can read back after a crash. Everybody else treats
+// them as opaque, and an id that does not parse strictly is an old one.
+const (
+	slotPrefix   = "cron-slot-v1."
+	manualPrefix = "rota-manual-v1."
+)
+
+// SlotID is the receipt id of a timed run, made from the persisted deadline
+// and never from the time the worker woke up. again names a slot that was
+// deliberately opened a second time; empty otherwise.
+func SlotID(storeKey, jobID string, slotMs int64, again string) string {
+	parts := []any{storeKey, jobID, slotMs}
+	if again != "" {
+		parts = append(parts, again)
+	}
+	return slotPrefix + encodeID(parts)
+}
+
+// ManualID is the receipt id of a manual run.
+func ManualID(storeKey, jobID, mode, key string) string {
+	return manualPrefix + encodeID([]any{storeKey, jobID, mode, key})
+}
+
+func encodeID(parts []any) string {
+	raw, err := marshal(parts)
+	if err != nil {
+		panic("store: ids are made of text and integers: " + err.Error())
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// RunKey is what a receipt id says. A zero Kind means an id of another kind
+// ("old"), whose launch context cannot be recovered.
+type RunKey struct {
+	Kind     string // "slot", "manual" or ""
+	StoreKey string
+	JobID    string
+	SlotMs   int64  // slot
+	Again    string // slot: empty but for a slot opened again
+	Mode     string // manual
+	Key      string // manual
+}
+
+const maxSafeInteger = 1<<53 - 1
+
+// ParseRunKey reads a receipt id strictly: whatever does not encode back to
+// the same id is an old id.
+func ParseRunKey(id string) RunKey {
+	if rest, ok := strings.CutPrefix(id, slotPrefix); ok {
+		k := parseSlot(decodeID(rest))
+		if k.Kind != "" && SlotID(k.StoreKey, k.JobID, k.SlotMs, k.Again) == id {
+			return k
+		}
+	}
+	if rest, ok := strings.CutPrefix(id, manualPrefix); ok {
+		k := parseManual(decodeID(rest))
+		if k.Kind != "" && ManualID(k.StoreKey, k.JobID, k.Mode, k.Key) == id {
+			return k
+		}
+	}
+	return RunKey{}
+}
+
+func decodeID(text string) []json.RawMessage {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(raw, &parts) != nil {
+		return nil
+	}
+	return parts
+}
+
+func parseSlot(parts []json.RawMessage) RunKey {
+	k := RunKey{Kind: "slot"}
+	if len(parts) != 3 && len(parts) != 4 {
+		return RunKey{}
+	}
+	slotMs, err := strconv.ParseInt(string(parts[2]), 10, 64)
+	if err != nil || slotMs > maxSafeInteger || slotMs < -maxSafeInteger ||
+		json.Unmarshal(parts[0], &k.StoreKey) != nil || json.Unmarshal(parts[1], &k.JobID) != nil {
+		return RunKey{}
+	}
+	k.SlotMs = slotMs
+	if len(parts) == 4 && (json.Unmarshal(parts[3], &k.Again) != nil || k.Again == "") {
+		return RunKey{}
+	}
+	return k
+}
+
+func parseManual(parts []json.RawMessage) RunKey {
+	k := RunKey{Kind: "manual"}
+	if len(parts) != 4 {
+		return RunKey{}
+	}
+	for i, to := range []*string{&k.StoreKey, &k.JobID, &k.Mode, &k.Key} {
+		if json.Unmarshal(parts[i], to) != nil {
+			return RunKey{}
+		}
+	}
+	return k
+}
+
+// InternalRunID is task_runs.run_id: how history joins to receipts.
+func InternalRunID(jobID string, startedAtMs int64, receiptID, publicID string) string {
+	id := "cron:" + jobID + ":" + strconv.FormatInt(startedAtMs, 10) + ":" + receiptID
+	if publicID != "" {
+		id += ":" + publicID
+	}
+	return id
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+)
+
+// JobRow is one row of cron_jobs. The JSON columns are the truth; the copies
+// beside them are written from it and read by nobody here.
+type JobRow struct {
+	JobID             string
+	Definition        json.RawMessage // job_json
+	State             json.RawMessage // state_json
+	SortOrder         int64
+	UpdatedAtMs       int64 // definition write time
+	RuntimeUpdatedMs  int64 // last runtime write; 0 = never
+	ScheduleIdentity  string
+	DefinitionColumns // copies of parts of the definition
+}
+
+// DefinitionColumns are the columns that copy parts of the definition.
+type DefinitionColumns struct {
+	Name           string
+	Enabled        bool
+	PayloadKind    string
+	DeclarationKey string
+	OwnerAgentID   string
+	AgentID        string
+	Description    string
+}
+
+const jobColumns = `job_id, job_json, state_json, sort_order, updated_at,
+	coalesce(runtime_updated_at_ms, 0), coalesce(schedule_identity, ''), name, enabled, payload_kind`
+
+// EachJob reads every job of the partition in load order.
+func EachJob(t *Tx, f func(JobRow) error) error {
+	return t.Query(`SELECT `+jobColumns+` FROM cron_jobs WHERE store_key = ?
+		ORDER BY sort_order, updated_at, job_id`, []any{t.StoreKey()},
+		func(scan func(...any) error) error {
+			var r JobRow
+			var definition, state string
+			if err := scan(&r.JobID, &definition, &state, &r.SortOrder, &r.UpdatedAtMs,
+				&r.RuntimeUpdatedMs, &r.ScheduleIdentity, &r.Name, &r.Enabled, &r.PayloadKind); err != nil {
+				return err
+			}
+			r.Definition, r.State = json.RawMessage(definition), json.RawMessage(state)
+			return f(r)
+		})
+}
+
+// InsertJob adds a job. An id that exists is a constraint error.
+func InsertJob(t *Tx, r JobRow) error {
+	_, err := t.Exec(`INSERT INTO cron_jobs (store_key, job_id, declaration_key, owner_agent_id, name,
+		description, enabled, agent_id, payload_kind, job_json, state_json, schedule_identity, sort_order, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.StoreKey(), r.JobID, orNull(r.DeclarationKey), orNull(r.OwnerAgentID), r.Name,
+		orNull(r.Description), r.Enabled, orNull(r.AgentID), r.PayloadKind,
+		string(r.Definition), string(r.State), orNull(r.ScheduleIdentity), r.SortOrder, r.UpdatedAtMs)
+	if err != nil {
+		return err
+	}
+	return distrustGrant(t, r.JobID)
+}
+
+// UpdateDefinition writes a changed definition with its copies and state. It
+// is an UPDATE because replacing the row would cascade into permission rows.
+func UpdateDefinition(t *Tx, r JobRow) error {
+	_, err := t.Exec(`UPDATE cron_jobs SET declaration_key = ?, owner_agent_id = ?, name = ?, description = ?,
+		enabled = ?, agent_id = ?, payload_kind = ?, job_json = ?, state_json = ?, schedule_identity = ?,
+		runtime_updated_at_ms = CASE WHEN runtime_updated_at_ms > ? THEN runtime_updated_at_ms ELSE NULL END,
+		updated_at = ?
+		WHERE store_key = ? AND job_id = ?`,
+		orNull(r.DeclarationKey), orNull(r.OwnerAgentID), r.Name, orNull(r.Description),
+		r.Enabled, orNull(r.AgentID), r.PayloadKind, string(r.Definition), string(r.State), orNull(r.ScheduleIdentity),
+		r.UpdatedAtMs, r.UpdatedAtMs, t.StoreKey(), r.JobID)
+	if err != nil {
+		return err
+	}
+	return distrustGrant(t, r.JobID)
+}
+
+// distrustGrant tells the owner of the permission columns, where they exist,
+// that someone else wrote the definition: the hash is unknown and the
+// generation grows past every grant given so far.
+func distrustGrant(t *Tx, jobID string) error {
+	if !t.Shape().GrantColumns {
+		return nil
+	}
+	_, err := t.Exec(`UPDATE cron_jobs SET grant_definition_revision = NULL, grant_definition_updated_at = NULL,
+		grant_definition_generation = coalesce(grant_definition_generation, 0) + 1
+		WHERE store_key = ? AND job_id = ?`, t.StoreKey(), jobID)
+	return err
+}
+
+// UpdateState is the runtime write: state alone.
+func UpdateState(t *Tx, jobID string, state json.RawMessage, atMs int64) error {
+	_, err := t.Exec(`UPDATE cron_jobs SET state_json = ?, runtime_updated_at_ms = ?
+		WHERE store_key = ? AND job_id = ?`, string(state), atMs, t.StoreKey(), jobID)
+	return err
+}
+
+// UpdateEnabled is a runtime write that also turns the job on or off, as the
+// end of a one-shot does: the definition is edited, its generation is not ours
+// to raise for it.
+func UpdateEnabled(t *Tx, r JobRow, atMs int64) error {
+	_, err := t.Exec(`UPDATE cron_jobs SET enabled = ?, job_json = ?, state_json = ?, runtime_updated_at_ms = ?,
+		schedule_identity = ? WHERE store_key = ? AND job_id = ?`,
+		r.Enabled, string(r.Definition), string(r.State), atMs, orNull(r.ScheduleIdentity), t.StoreKey(), r.JobID)
+	return err
+}
+
+// DeleteJob removes a job and its scratch. Receipts and history stay.
+func DeleteJob(t *Tx, jobID string) error {
+	if _, err := t.Exec(`DELETE FROM cron_job_scratch WHERE store_key = ? AND job_id = ?`, t.StoreKey(), jobID); err != nil {
+		return err
+	}
+	_, err := t.Exec(`DELETE FROM cron_jobs WHERE store_key = ? AND job_id = ?`, t.StoreKey(), jobID)
+	return err
+}
+
+// orNull stores an empty text as NULL, which is how the tables say "unset".
+func orNull(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

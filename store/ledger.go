@@ -1,0 +1,214 @@
+package store
+
+import (
+	"encoding/json"
+)
+
+// SlotRow is one row of rota_slots: a range of slots of one job that one rule
+// decided against.
+type SlotRow struct {
+	Seq     int64
+	JobID   string
+	FromMs  int64
+	ToMs    int64
+	Slots   int64
+	Rule    string
+	Verdict string
+	Detail  json.RawMessage
+	AtMs    int64
+}
+
+// InsertSlots adds a decision. Seq comes from the worker's one sequence.
+func InsertSlots(t *Tx, r SlotRow) error {
+	_, err := t.Exec(`INSERT INTO rota_slots (seq, job_id, from_ms, to_ms, slots, rule, verdict, detail, at_ms)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.Seq, r.JobID, r.FromMs, r.ToMs, r.Slots, r.Rule, r.Verdict, string(r.Detail), r.AtMs)
+	return err
+}
+
+// ExtendSlots makes the latest row of a job cover a following range, where it
+// was decided by the same rule with the same detail; false when it was not.
+func ExtendSlots(t *Tx, r SlotRow) (bool, error) {
+	n, err := t.Exec(`UPDATE rota_slots SET to_ms = ?, slots = slots + ?, at_ms = ?
+		WHERE seq = (SELECT seq FROM rota_slots WHERE job_id = ? ORDER BY to_ms DESC, seq DESC LIMIT 1)
+		AND rule = ? AND verdict = ? AND detail = ? AND to_ms < ?`,
+		r.ToMs, r.Slots, r.AtMs, r.JobID, r.Rule, r.Verdict, string(r.Detail), r.FromMs)
+	return n == 1, err
+}
+
+// SlotsAt reads the decisions that cover one instant, or the latest one when
+// atMs is 0.
+func SlotsAt(t *Tx, jobID string, atMs int64) ([]SlotRow, error) {
+	query := `SELECT seq, job_id, from_ms, to_ms, slots, rule, verdict, detail, at_ms FROM rota_slots
+		WHERE job_id = ? AND to_ms >= ? AND from_ms <= ? ORDER BY to_ms, seq LIMIT 100`
+	args := []any{jobID, atMs, atMs}
+	if atMs == 0 {
+		query = `SELECT seq, job_id, from_ms, to_ms, slots, rule, verdict, detail, at_ms FROM rota_slots
+		WHERE job_id = ? ORDER BY to_ms DESC, seq DESC LIMIT 1`
+		args = []any{jobID}
+	}
+	var out []SlotRow
+	err := t.Query(query, args, func(scan func(...any) error) error {
+		var r SlotRow
+		var detail string
+		err := scan(&r.Seq, &r.JobID, &r.FromMs, &r.ToMs, &r.Slots, &r.Rule, &r.Verdict, &detail, &r.AtMs)
+		r.Detail = json.RawMessage(detail)
+		out = append(out, r)
+		return err
+	})
+	return out, err
+}
+
+// EventRow is one row of rota_events.
+type EventRow struct {
+	Seq    int64
+	AtMs   int64
+	Kind   string
+	JobID  string
+	RunID  string
+	SlotMs int64
+	Status string
+	Detail json.RawMessage
+}
+
+// InsertEvent adds an event.
+func InsertEvent(t *Tx, e EventRow) error {
+	_, err := t.Exec(`INSERT INTO rota_events (seq, at_ms, kind, job_id, run_id, slot_ms, status, detail)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, e.Seq, e.AtMs, e.Kind, orNull(e.JobID), orNull(e.RunID),
+		null(e.SlotMs), orNull(e.Status), orNull(string(e.Detail)))
+	return err
+}
+
+// EventsAfter reads events in order; the caller asks for more than it needs to
+// keep a commit together.
+func EventsAfter(t *Tx, seq int64, limit int) ([]EventRow, error) {
+	var out []EventRow
+	err := t.Query(`SELECT seq, at_ms, kind, coalesce(job_id, ''), coalesce(run_id, ''), coalesce(slot_ms, 0),
+		coalesce(status, ''), coalesce(detail, '') FROM rota_events WHERE seq > ? ORDER BY seq LIMIT ?`,
+		[]any{seq, limit}, func(scan func(...any) error) error {
+			var e EventRow
+			var detail string
+			err := scan(&e.Seq, &e.AtMs, &e.Kind, &e.JobID, &e.RunID, &e.SlotMs, &e.Status, &detail)
+			if detail != "" {
+				e.Detail = json.RawMessage(detail)
+			}
+			out = append(out, e)
+			return err
+		})
+	return out, err
+}
+
+// LastSeq is the highest sequence number of the file. A commit whose answer
+// was lost is there exactly if its number is.
+func LastSeq(t *Tx) (int64, error) {
+	var seq int64
+	err := t.Query(`SELECT max(
+		coalesce((SELECT max(seq) FROM rota_events), 0),
+		coalesce((SELECT max(seq) FROM rota_slots), 0))`, nil,
+		func(scan func(...any) error) error { return scan(&seq) })
+	return seq, err
+}
+
+// PlanRow is one missed slot that will be run late.
+type PlanRow struct {
+	JobID   string
+	SlotMs  int64
+	RunAtMs int64
+}
+
+// InsertPlan plans a late run; planning the same slot twice moves its start.
+func InsertPlan(t *Tx, p PlanRow) error {
+	_, err := t.Exec(`INSERT INTO rota_plan (job_id, slot_ms, run_at_ms) VALUES (?, ?, ?)
+		ON CONFLICT (job_id, slot_ms) DO UPDATE SET run_at_ms = excluded.run_at_ms`, p.JobID, p.SlotMs, p.RunAtMs)
+	return err
+}
+
+// DeletePlan forgets one planned slot, or all of a job when slotMs is 0.
+func DeletePlan(t *Tx, jobID string, slotMs int64) error {
+	_, err := t.Exec(`DELETE FROM rota_plan WHERE job_id = ? AND (? = 0 OR slot_ms = ?)`, jobID, slotMs, slotMs)
+	return err
+}
+
+// Plans reads every planned slot, oldest start first.
+func Plans(t *Tx) ([]PlanRow, error) {
+	var out []PlanRow
+	err := t.Query(`SELECT job_id, slot_ms, run_at_ms FROM rota_plan ORDER BY run_at_ms, job_id, slot_ms`, nil,
+		func(scan func(...any) error) error {
+			var p PlanRow
+			err := scan(&p.JobID, &p.SlotMs, &p.RunAtMs)
+			out = append(out, p)
+			return err
+		})
+	return out, err
+}
+
+// Request is a remembered key of a manual run.
+type Request struct {
+	RunID string
+	Mode  string
+}
+
+// RequestByKey finds the run asked for under a key.
+func RequestByKey(t *Tx, jobID, key string) (Request, bool, error) {
+	var r Request
+	found := false
+	err := t.Query(`SELECT run_id, mode FROM rota_requests WHERE job_id = ? AND key = ?`, []any{jobID, key},
+		func(scan func(...any) error) error { found = true; return scan(&r.RunID, &r.Mode) })
+	return r, found, err
+}
+
+// InsertRequest remembers a key.
+func InsertRequest(t *Tx, jobID, key string, r Request, atMs int64) error {
+	_, err := t.Exec(`INSERT INTO rota_requests (job_id, key, run_id, mode, at_ms) VALUES (?, ?, ?, ?, ?)`,
+		jobID, key, r.RunID, r.Mode, atMs)
+	return err
+}
+
+// Meta reads one word that the worker keeps about the file, "" when unset.
+func Meta(t *Tx, key string) (string, error) {
+	value := ""
+	err := t.Query(`SELECT value FROM rota_meta WHERE key = ?`, []any{key},
+		func(scan func(...any) error) error { return scan(&value) })
+	return value, err
+}
+
+// SetMeta keeps one word about the file.
+func SetMeta(t *Tx, key, value string) error {
+	_, err := t.Exec(`INSERT INTO rota_meta (key, value) VALUES (?, ?)
+		ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
+	return err
+}
+
+// Expiry bounds one look of retention.
+type Expiry struct {
+	NowMs      int64 // history rows whose cleanup time is behind it go
+	BeforeMs   int64 // events, decisions and request keys older than this go
+	KeepEvents int64 // and events beyond so many
+	LastSeq    int64
+	Limit      int // rows a table
+}
+
+// Expire deletes what is past its time, oldest first, and says how much that
+// was. Each statement walks a key or an index from its old end.
+func Expire(t *Tx, e Expiry) (removed int64, err error) {
+	for _, d := range []struct {
+		query string
+		args  []any
+	}{
+		{`DELETE FROM rota_events WHERE seq IN (SELECT seq FROM rota_events
+			WHERE seq <= ? OR at_ms < ? ORDER BY seq LIMIT ?)`, []any{e.LastSeq - e.KeepEvents, e.BeforeMs, e.Limit}},
+		{`DELETE FROM rota_slots WHERE seq IN (SELECT seq FROM rota_slots WHERE at_ms < ? ORDER BY seq LIMIT ?)`,
+			[]any{e.BeforeMs, e.Limit}},
+		{`DELETE FROM rota_requests WHERE (job_id, key) IN (SELECT job_id, key FROM rota_requests WHERE at_ms < ? LIMIT ?)`,
+			[]any{e.BeforeMs, e.Limit}},
+		{`DELETE FROM task_runs WHERE task_id IN (SELECT task_id FROM task_runs WHERE runtime = 'cron'
+			AND ended_at < ? AND cleanup_after < ? ORDER BY ended_at LIMIT ?)`, []any{e.NowMs, e.NowMs, e.Limit}},
+	} {
+		n, err := t.Exec(d.query, d.args...)
+		if err != nil {
+			return removed, err
+		}
+		removed += n
+	}
+	return removed, nil
+}

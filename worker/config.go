@@ -1,0 +1,65 @@
+package worker
+
+import "github.com/rota-scheduler/rota/schedule"
+
+// Config is what the host pushes: a whole document, never a patch. It is
+// installed between turns; a version at or below the installed one is ignored.
+type Config struct {
+	Version int64
+
+	// Enabled says whether schedules fire. False freezes deadlines.
+	Enabled bool
+	// MaxConcurrent is how many runs may be active at once, whatever started
+	// them. Defaults to 8.
+	MaxConcurrent int
+	// SkipMissed advances missed cron and every jobs at a start without running
+	// them. A job's own catchUp wins.
+	SkipMissed bool
+	// CatchUpMaxImmediate missed jobs run at once at a start; each further one
+	// waits CatchUpStaggerMs more. Default to 5 and 5,000.
+	CatchUpMaxImmediate int
+	CatchUpStaggerMs    int64
+	// AgentDelayMs postpones missed agent work at a start. Defaults to 120,000.
+	AgentDelayMs int64
+	// ErrorBackoffMs and RetryBackoffMs are delays by failure number, the last
+	// one repeating; RetryMax bounds transient retries.
+	ErrorBackoffMs []int64
+	RetryBackoffMs []int64
+	RetryMax       int
+	// DST is the daylight-saving rule of jobs that name none.
+	DST schedule.DST
+	// Zone is the zone of cron jobs created without one: an IANA name.
+	Zone string
+	// CleanupGraceMs is the time between TERM and KILL of a run that must end.
+	// Defaults to 20,000.
+	CleanupGraceMs int64
+	// Retention: receipts a job, history days and rows a job, decision days,
+	// events kept. Default to 16, 7, 2000, 7 and 100,000.
+	ReceiptsPerJob    int
+	HistoryDays       int
+	HistoryRowsPerJob int
+	DecisionDays      int
+	Events            int
+}
+
+// DefaultConfig is the document of an installation without one.
+func DefaultConfig() Config {
+	return Config{
+		Version:             1,
+		Enabled:             true,
+		MaxConcurrent:       8,
+		CatchUpMaxImmediate: 5,
+		CatchUpStaggerMs:    5_000,
+		AgentDelayMs:        120_000,
+		ErrorBackoffMs:      []int64{30_000, 60_000, 300_000, 900_000, 3_600_000},
+		RetryBackoffMs:      []int64{30_000, 60_000, 300_000},
+		RetryMax:            3,
+		Zone:                "UTC",
+		CleanupGraceMs:      20_000,
+		ReceiptsPerJob:      16,
+		HistoryDays:         7,
+		HistoryRowsPerJob:   2000,
+		DecisionDays:        7,
+		Events:              100_000,
+	}
+}

@@ -1,0 +1,458 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+func (t *turn) env() job.Env {
+	return job.Env{NowMs: t.now, HostZone: t.cfg.Zone, DST: t.cfg.DST}
+}
+
+// addJob creates a job, or converges the declared one.
+func (t *turn) addJob(c AddJob) (Added, error) {
+	if key := declaredAs(c.Params); key != "" {
+		declared, err := t.declared(key)
+		if err != nil {
+			return Added{}, err
+		}
+		if declared != nil {
+			return t.converge(declared, c.Params)
+		}
+	}
+	created, err := job.Create(c.ID, c.Params, t.env())
+	if err != nil {
+		return Added{}, err
+	}
+	j := newJob(store.JobRow{JobID: c.ID, Definition: created.Definition, State: json.RawMessage("{}"),
+		SortOrder: t.st.nextSort, UpdatedAtMs: t.now}, t.cfg.DST, t.cfg.Zone)
+	if j.SetAside != "" {
+		return Added{}, refuse(job.CodeInvalid, "cron.add", j.SetAside, "")
+	}
+	if j, err = t.withFirstDeadline(j); err != nil {
+		return Added{}, err
+	}
+	if err := store.InsertJob(t.tx, j.row()); err != nil {
+		return Added{}, err
+	}
+	t.st.nextSort++
+	j = t.putJob(j)
+	if err := t.emit(Event{Kind: EventJobAdded, JobID: j.ID}); err != nil {
+		return Added{}, err
+	}
+	return Added{Job: j, Keyed: j.def.DeclarationKey != "", Created: true, Notes: created.Notes}, nil
+}
+
+// declaredAs is the declaration key of cron.add parameters, "" when there is
+// none that could name a job. Create judges its form.
+func declaredAs(params json.RawMessage) string {
+	var p struct {
+		DeclarationKey string `json:"declarationKey"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return ""
+	}
+	return strings.TrimSpace(p.DeclarationKey)
+}
+
+// withFirstDeadline gives a new job its deadline before it has a row.
+func (t *turn) withFirstDeadline(j *Job) (*Job, error) {
+	next, ok := j.naturalNext(t.now)
+	if !ok || !j.Enabled {
+		return j, nil
+	}
+	is := j.state
+	is.NextRunAtMs = store.Some(next)
+	raw, err := store.EncodeState(j.State, &j.state, &is)
+	if err != nil {
+		return nil, err
+	}
+	with := *j
+	with.State, with.state = raw, is
+	return &with, nil
+}
+
+// declared finds the job with a declaration key. It reads every job: keys come
+// from files and from clients that declare, not from every add.
+func (t *turn) declared(key string) (*Job, error) {
+	var found *Job
+	for j := range t.st.jobs.Values() {
+		if j.def.DeclarationKey != key {
+			continue
+		}
+		if found != nil {
+			return nil, refuse(job.CodeConflict, "cron.add",
+				fmt.Sprintf("declaration key %q is ambiguous: jobs %s and %s carry it", key, found.ID, j.ID),
+				"remove one of them: rota cron rm "+j.ID)
+		}
+		found = j
+	}
+	return found, nil
+}
+
+func (t *turn) converge(j *Job, params json.RawMessage) (Added, error) {
+	change, err := job.Converge(j.Definition, params, t.env())
+	if err != nil {
+		return Added{}, err
+	}
+	if change.Changed {
+		if j, err = t.define(j, change, ""); err != nil {
+			return Added{}, err
+		}
+	}
+	return Added{Job: j, Keyed: true, Updated: change.Changed, Notes: change.Notes}, nil
+}
+
+// updateJob patches a job. An empty patch succeeds and counts as a write.
+func (t *turn) updateJob(c UpdateJob) (*Job, error) {
+	j, err := t.find("cron.update", c.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRevision(j, c.ExpectedRevision); err != nil {
+		return nil, err
+	}
+	change, err := job.Merge(j.Definition, c.Patch, t.env())
+	if err != nil {
+		return nil, err
+	}
+	if j, err = t.define(j, change, c.Reason); err != nil {
+		return nil, err
+	}
+	if r, ok := t.st.open.Get(j.ID); ok && c.Stop && r.Phase == PhaseActive {
+		stop := Cancel{Reason: "stopped", Message: "stopped by an operator who disabled the job"}
+		if err := t.step(r, InStopped, &circumstance{cancel: stop}); err != nil {
+			return nil, err
+		}
+	}
+	j, _ = t.st.jobs.Get(j.ID)
+	return j, nil
+}
+
+func (t *turn) find(op, id string) (*Job, error) {
+	j, ok := t.st.jobs.Get(id)
+	if !ok {
+		details, err := encode(map[string]string{"code": "CRON_JOB_NOT_FOUND", "jobId": id})
+		if err != nil {
+			return nil, err
+		}
+		return nil, &job.Error{Code: job.CodeNotFound, Op: op, Message: "Automation not found: " + id + ".",
+			Hint: "rota cron list --all shows the ids", Details: details}
+	}
+	return j, nil
+}
+
+func checkRevision(j *Job, expected string) error {
+	actual := job.WireRevision(j.Definition)
+	if expected == "" || expected == actual {
+		return nil
+	}
+	details, err := encode(map[string]string{"code": "CRON_JOB_CHANGED", "expectedConfigRevision": expected, "actualConfigRevision": actual})
+	if err != nil {
+		return err
+	}
+	return &job.Error{Code: job.CodeChanged, Op: "cron.update", Details: details,
+		Message: "cron job definition no longer matches the loaded version; review the latest version before retrying",
+		Hint:    "read it again with rota cron get " + j.ID}
+}
+
+// define writes a changed definition and lets the change act on the job's
+// deadline and on its open run.
+func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) {
+	row := was.row()
+	row.Definition, row.UpdatedAtMs = change.Definition, t.now
+	if reason != "" {
+		raw, err := encode(reason)
+		if err != nil {
+			return nil, err
+		}
+		if row.Definition, err = store.SetMembers(row.Definition, store.Member{Key: "disabledReason", Value: raw}); err != nil {
+			return nil, err
+		}
+	}
+	j := newJob(row, t.cfg.DST, t.cfg.Zone)
+	if j.SetAside != "" {
+		return nil, refuse(job.CodeInvalid, "cron.update", j.SetAside, "")
+	}
+	j.plan, j.RuntimeMs = was.plan, 0
+	var err error
+	if change.Scheduling {
+		if j, err = t.reschedule(was, j, change); err != nil {
+			return nil, err
+		}
+	}
+	if change.StatePatch != nil {
+		if j, err = withStatePatch(j, change.StatePatch); err != nil {
+			return nil, err
+		}
+	}
+	if err := store.UpdateDefinition(t.tx, j.row()); err != nil {
+		return nil, err
+	}
+	t.wrote = true
+	j = t.putJob(j)
+	if err := t.emit(Event{Kind: EventJobUpdated, JobID: j.ID}); err != nil {
+		return nil, err
+	}
+	if r, ok := t.st.open.Get(j.ID); ok {
+		if err := t.step(r, inputOf(change), nil); err != nil {
+			return nil, err
+		}
+	}
+	j, _ = t.st.jobs.Get(j.ID)
+	return j, nil
+}
+
+// inputOf is what a change of the definition means to the job's open run.
+func inputOf(c job.Change) Input {
+	switch {
+	case c.Disabled:
+		return InDisabled
+	case c.Schedule:
+		return InRescheduled
+	}
+	return InEdited
+}
+
+// reschedule gives a job whose scheduling inputs changed its new deadline. A
+// deadline that had come and was not requested yet is recorded, not lost.
+func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
+	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && dueMs <= t.now && change.Schedule {
+		if _, err := t.pass(was, max(dueMs-1, was.state.RotaConsumedMs.N), t.now, RuleRescheduled, nil); err != nil {
+			return nil, err
+		}
+	}
+	if len(j.plan) > 0 {
+		if err := store.DeletePlan(t.tx, j.ID, 0); err != nil {
+			return nil, err
+		}
+		j.plan = nil
+	}
+	is := j.state
+	is.ScheduleActivatedAtMs = store.Some(t.now)
+	is.NextRunAtMs, is.StartupCatchupAtMs, is.PacedNextRunAtMs, is.ForcePreservedNextRunAtMs = store.Int{}, store.Int{}, store.Int{}, store.Int{}
+	if change.Enabled {
+		is.AutoDisabled, is.ConsecutiveErrors, is.ScheduleErrorCount = nil, store.Some(0), store.Some(0)
+	}
+	if j.Enabled {
+		is.NextRunAtMs = t.deadlineAfterEdit(was, j, change)
+	}
+	raw, err := store.EncodeState(j.State, &j.state, &is)
+	if err != nil {
+		return nil, err
+	}
+	next := *j
+	next.State, next.state = raw, is
+	return &next, nil
+}
+
+// deadlineAfterEdit is the natural deadline of the new schedule. Two cases are
+// not the plain one: enabling a job that is enabled keeps a deadline that has
+// come, and enabling a failed one-shot again opens its slot again.
+func (t *turn) deadlineAfterEdit(was, j *Job, change job.Change) store.Int {
+	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && !change.Schedule && dueMs <= t.now {
+		return store.Some(dueMs)
+	}
+	if next, ok := j.naturalNext(t.now); ok {
+		return store.Some(next)
+	}
+	atMs, ok := j.timing.Next(minInstantMs)
+	if j.timedOneShot() && ok && change.Enabled && !was.Enabled && j.state.LastOutcome() != "ok" {
+		return store.Some(atMs)
+	}
+	return store.Int{}
+}
+
+// withStatePatch applies the writable part of a state patch.
+func withStatePatch(j *Job, patch json.RawMessage) (*Job, error) {
+	var edits []store.Member
+	err := store.EachMember(patch, func(key string, value json.RawMessage) error {
+		if string(value) == "null" {
+			value = nil
+		}
+		edits = append(edits, store.Member{Key: key, Value: value})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := store.SetMembers(j.State, edits...)
+	if err != nil {
+		return nil, err
+	}
+	next := *j
+	next.State = raw
+	if next.state, err = store.DecodeState(raw); err != nil {
+		return nil, err
+	}
+	return &next, nil
+}
+
+// removeJob removes a job. Its active run is asked to end and is recorded when
+// it has; history and receipts stay.
+func (t *turn) removeJob(c RemoveJob) (Removed, error) {
+	j, err := t.find("cron.remove", c.ID)
+	if err != nil {
+		return Removed{}, err
+	}
+	var answer Removed
+	r, open := t.st.open.Get(j.ID)
+	if open && r.Phase == PhaseRequested {
+		if err := t.step(r, InRemoved, nil); err != nil {
+			return Removed{}, err
+		}
+		if j, err = t.find("cron.remove", c.ID); err != nil {
+			return Removed{}, err
+		}
+	}
+	if err := t.deleteJob(j); err != nil {
+		return Removed{}, err
+	}
+	if open && r.Phase == PhaseActive {
+		answer.CleanupPending = true
+		gone := *r
+		gone.Gone = &goneJob{name: j.Name, agentID: j.def.AgentID}
+		t.putRun(&gone)
+		ended := Cancel{Reason: "removed", Message: "the job was removed while it ran"}
+		if err := t.step(&gone, InRemoved, &circumstance{cancel: ended}); err != nil {
+			return Removed{}, err
+		}
+	}
+	return answer, nil
+}
+
+// deleteJob deletes the row and all that is only about the job's future.
+func (t *turn) deleteJob(j *Job) error {
+	if err := store.DeletePlan(t.tx, j.ID, 0); err != nil {
+		return err
+	}
+	if err := store.DeleteJob(t.tx, j.ID); err != nil {
+		return err
+	}
+	t.dropJob(j)
+	return t.emit(Event{Kind: EventJobRemoved, JobID: j.ID, Job: j})
+}
+
+// setEnabled turns a job on or off as the end of a run does: a runtime write
+// that keeps every other byte of the definition.
+func (t *turn) setEnabled(j *Job, enabled bool) error {
+	value := json.RawMessage("false")
+	if enabled {
+		value = json.RawMessage("true")
+	}
+	definition, err := store.SetMembers(j.Definition, store.Member{Key: "enabled", Value: value})
+	if err != nil {
+		return err
+	}
+	j, err = t.editState(j, func(s *store.State) {
+		s.NextRunAtMs, s.StartupCatchupAtMs = store.Int{}, store.Int{}
+	})
+	if err != nil {
+		return err
+	}
+	next := *j
+	next.Definition, next.Enabled, next.def.Enabled = definition, enabled, enabled
+	t.putJob(&next)
+	t.wrote = true
+	if err := store.UpdateEnabled(t.tx, next.row(), t.now); err != nil {
+		return err
+	}
+	return t.emit(Event{Kind: EventJobUpdated, JobID: j.ID})
+}
+
+// applyJobs applies a jobs file inside one savepoint: all of it or nothing.
+func (t *turn) applyJobs(c ApplyJobs) (Applied, error) {
+	var answer Applied
+	seen := map[string]bool{}
+	for i, params := range c.Jobs {
+		key, params, err := fileKey(c.IDs[i], params, t.env())
+		if err == nil && seen[key] {
+			err = &job.Error{Code: job.CodeInvalid, Message: fmt.Sprintf("two jobs of the file are declared as %q", key),
+				Hint: "give each job its own name or declarationKey"}
+		}
+		var added Added
+		if err == nil {
+			seen[key] = true
+			added, err = t.addJob(AddJob{ID: c.IDs[i], Params: params})
+		}
+		if job.InThePast(err) {
+			answer.Notes = append(answer.Notes, key+": left out, its time has passed")
+			continue
+		}
+		if err != nil {
+			return Applied{}, atJob(err, c.Source, i)
+		}
+		answer.count(added)
+	}
+	for j := range t.st.jobs.Values() {
+		if key := j.def.DeclarationKey; strings.HasPrefix(key, filePrefix) && !seen[key] {
+			answer.Left = append(answer.Left, j.Name)
+		}
+	}
+	return answer, nil
+}
+
+// filePrefix begins the declaration keys that a jobs file gives by itself.
+const filePrefix = "file:"
+
+// fileKey is the key under which a job of a file is found again: its own, or
+// one made from its name.
+func fileKey(id string, params json.RawMessage, env job.Env) (string, json.RawMessage, error) {
+	if key := declaredAs(params); key != "" {
+		return key, params, nil
+	}
+	var p struct {
+		Name string `json:"name"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil || strings.TrimSpace(p.Name) == "" {
+		created, err := job.Create(id, params, env)
+		if err != nil {
+			return "", nil, err
+		}
+		def, err := job.Decode(created.Definition)
+		if err != nil {
+			return "", nil, err
+		}
+		p.Name = def.Name
+	}
+	key := filePrefix + strings.TrimSpace(p.Name)
+	raw, err := encode(key)
+	if err != nil {
+		return "", nil, err
+	}
+	params, err = store.SetMembers(params, store.Member{Key: "declarationKey", Value: raw})
+	return key, params, err
+}
+
+// atJob says in which job of a file a refusal lies.
+func atJob(err error, source string, index int) error {
+	var refusal *job.Error
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	at := *refusal
+	at.Field = fmt.Sprintf("/jobs/%d%s", index, refusal.Field)
+	at.Op = source
+	return &at
+}
+
+func (a *Applied) count(added Added) {
+	switch {
+	case added.Created:
+		a.Created++
+	case added.Updated:
+		a.Updated++
+	default:
+		a.Unchanged++
+	}
+	if added.Created {
+		for _, note := range added.Notes {
+			a.Notes = append(a.Notes, added.Job.Name+": "+note)
+		}
+	}
+}

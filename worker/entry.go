@@ -1,0 +1,193 @@
+package worker
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+
+	"github.com/rota-scheduler/rota/store"
+)
+
+// entry is a history entry as detail_json stores it and clients read it.
+type entry struct {
+	Kind             string          `json:"kind"` // always cron-run
+	Status           Status          `json:"status"`
+	CompletionStatus string          `json:"completionStatus"` // succeeded, failed, unknown
+	Error            string          `json:"error,omitempty"`
+	ErrorReason      string          `json:"errorReason,omitempty"`
+	Summary          string          `json:"summary,omitempty"`
+	Diagnostics      json.RawMessage `json:"diagnostics,omitempty"`
+	DeliveryStatus   string          `json:"deliveryStatus"`
+	StoreKey         string          `json:"storeKey"`
+	RunID            string          `json:"runId"`
+	RunAtMs          int64           `json:"runAtMs"`
+	DurationMs       int64           `json:"durationMs"`
+	NextRunAtMs      int64           `json:"nextRunAtMs,omitempty"`
+
+	// rota's own, beside the contract's.
+	Trigger     Trigger         `json:"trigger"`
+	StartedAtMs int64           `json:"startedAtMs,omitempty"` // wall time just after the process existed
+	SlotMs      int64           `json:"slotMs,omitempty"`      // timed runs: the natural slot
+	LateMs      *int64          `json:"lateMs,omitempty"`      // started − slot
+	Attempt     int             `json:"attempt,omitempty"`
+	WaitedMs    int64           `json:"waitedMs,omitempty"` // request to activation
+	Output      *Output         `json:"output,omitempty"`
+	Reason      string          `json:"reason,omitempty"`      // skips: why
+	Interrupted json.RawMessage `json:"interrupted,omitempty"` // {reason, process}
+}
+
+// diagnosticsLimit is how many entries, and how many characters of each and of
+// the summary, a history entry keeps.
+const (
+	diagnosticEntries = 10
+	diagnosticChars   = 1000
+	summaryChars      = 2000
+)
+
+// diagnosticsOf renders the diagnostics object within its limits; nil when
+// there is nothing to say.
+func diagnosticsOf(summary string, entries []Diagnostic) (json.RawMessage, error) {
+	if summary == "" && len(entries) == 0 {
+		return nil, nil
+	}
+	if len(entries) > diagnosticEntries {
+		entries = entries[:diagnosticEntries]
+	}
+	kept := make([]Diagnostic, 0, len(entries))
+	for _, e := range entries {
+		if text, cut := cutText(e.Message, diagnosticChars); cut {
+			e.Message, e.Truncated = text, true
+		}
+		kept = append(kept, e)
+	}
+	short, _ := cutText(summary, summaryChars)
+	return encode(struct {
+		Summary string       `json:"summary,omitempty"`
+		Entries []Diagnostic `json:"entries"`
+	}{short, kept})
+}
+
+// cutText keeps the first n characters.
+func cutText(s string, n int) (string, bool) {
+	count := 0
+	for i := range s {
+		if count == n {
+			return s[:i], true
+		}
+		count++
+	}
+	return s, false
+}
+
+// encode is json.Marshal without HTML escapes.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// taskStatus is the status word of task_runs for an entry.
+func (e *entry) taskStatus() string {
+	switch {
+	case e.Status == StatusOK && e.CompletionStatus == "succeeded":
+		return "succeeded"
+	case e.Status == StatusError && e.ErrorReason == "timeout":
+		return "timed_out"
+	}
+	return "failed"
+}
+
+// record writes the history row of a run that ended and tells the world. It
+// completes the entry with what the ledger knows of the run.
+func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
+	e.Kind, e.StoreKey, e.RunID, e.Trigger, e.SlotMs = "cron-run", t.id.storeKey, r.RunID, r.Trigger, r.SlotMs
+	e.DeliveryStatus = "not-requested"
+	if e.RunAtMs == 0 {
+		e.RunAtMs = endedAtMs
+	}
+	if r.ActiveAtMs != 0 {
+		e.Attempt, e.WaitedMs = 1, max(0, r.ActiveAtMs-r.RequestedAtMs)
+	}
+	if e.StartedAtMs != 0 && r.timed() {
+		late := e.StartedAtMs - r.SlotMs
+		e.LateMs = &late
+	}
+	agent, name := "", ""
+	if j, ok := t.st.jobs.Get(r.JobID); ok {
+		e.NextRunAtMs, agent, name = j.state.NextRunAtMs.N, j.def.AgentID, j.Name
+	} else if r.Gone != nil {
+		agent, name = r.Gone.agentID, r.Gone.name
+	}
+	detail, err := encode(e)
+	if err != nil {
+		return err
+	}
+	public := ""
+	if !r.timed() {
+		public = r.RunID
+	}
+	t.wrote, t.marks.ended = true, true
+	err = store.InsertHistory(t.tx, store.HistoryRow{
+		TaskID: taskID(r.ReceiptID, e.RunAtMs), JobID: r.JobID, AgentID: agent,
+		RunID:  store.InternalRunID(r.JobID, e.RunAtMs, r.ReceiptID, public),
+		Status: e.taskStatus(), StartedAtMs: e.RunAtMs, EndedAtMs: endedAtMs,
+		CleanupMs: endedAtMs + int64(t.cfg.HistoryDays)*dayMs,
+		Error:     e.Error, Summary: e.Summary, Detail: detail,
+	})
+	if err != nil {
+		return err
+	}
+	return t.emit(Event{Kind: EventFinished, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(e.Status),
+		Detail: wireEntry(r.JobID, endedAtMs, detail, name)})
+}
+
+const dayMs = 86_400_000
+
+// taskID is the key of a history row: made from the run, so that the same end
+// cannot be recorded twice.
+func taskID(receiptID string, runAtMs int64) string {
+	sum := sha256.Sum256([]byte(receiptID + "\x00" + strconv.FormatInt(runAtMs, 10)))
+	h := hex.EncodeToString(sum[:16])
+	return h[:8] + "-" + h[8:12] + "-8" + h[13:16] + "-a" + h[17:20] + "-" + h[20:32]
+}
+
+// wireEntry is a stored detail as clients read it: what only storage needs is
+// left out, what is known from the row is put in front.
+func wireEntry(jobID string, endedAtMs int64, detail json.RawMessage, jobName string) json.RawMessage {
+	out, err := store.SetMembers(detail, store.Member{Key: "kind"}, store.Member{Key: "storeKey"})
+	if err != nil {
+		out = []byte("{}")
+	}
+	head, err := encode(struct {
+		TsMs   int64  `json:"ts"`
+		JobID  string `json:"jobId"`
+		Action string `json:"action"`
+	}{endedAtMs, jobID, "finished"})
+	if err != nil {
+		return out
+	}
+	if len(out) > 2 {
+		head = append(append(head[:len(head)-1], ','), out[1:]...)
+	}
+	if jobName == "" {
+		return head
+	}
+	name, err := encode(jobName)
+	if err != nil {
+		return head
+	}
+	named, err := store.SetMembers(head, store.Member{Key: "jobName", Value: name})
+	if err != nil {
+		return head
+	}
+	return named
+}
+
+// editNonce marks a schedule edit made during a run.
+func editNonce(seq int64) string { return "rota-" + strconv.FormatInt(seq, 10) }

@@ -1,0 +1,315 @@
+package job
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Member is one edit of a JSON object: Key gets Value, or is removed when
+// Value is nil.
+type Member struct {
+	Key   string
+	Value json.RawMessage
+}
+
+// Set edits the top-level members of a JSON object on its bytes, in one pass.
+// Keys that exist are replaced where they stand, new ones are appended in the
+// order given. Members that no edit names keep their bytes, their order and
+// the white space around them. Where the object says a key twice, the edit
+// leaves one, so that readers that take the first and readers that take the
+// last agree afterwards.
+//
+// Two edits of one key are an error of the caller: the last one counts.
+func Set(object []byte, edits ...Member) ([]byte, error) {
+	spans, open, end, err := spansOf(object)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range edits {
+		if e.Value != nil && !json.Valid(e.Value) {
+			return nil, &Error{Code: CodeInvalid, Field: "/" + e.Key, Message: "the new value of " + strconv.Quote(e.Key) + " is not valid JSON"}
+		}
+	}
+	grown := 0
+	for _, e := range edits {
+		grown += len(e.Key) + len(e.Value) + 8
+	}
+	b := append(make([]byte, 0, len(object)+grown), object[:open+1]...)
+	written := make([]bool, len(edits))
+	wrote := false
+	for _, s := range spans {
+		edit := lastEdit(edits, s.key)
+		if edit >= 0 && (edits[edit].Value == nil || written[edit]) {
+			continue
+		}
+		if wrote {
+			b = append(b, ',')
+		}
+		wrote = true
+		if edit < 0 {
+			b = append(b, object[s.from:s.to]...)
+			continue
+		}
+		written[edit] = true
+		b = append(b, object[s.from:s.value]...)
+		b = append(b, edits[edit].Value...)
+		b = append(b, object[s.valueEnd:s.to]...)
+	}
+	indent := indentOf(object, spans)
+	for i, e := range edits {
+		if e.Value == nil || written[i] || lastEdit(edits, e.Key) != i {
+			continue
+		}
+		if wrote {
+			b = append(trimSpaceRight(b, open+1), ',')
+		}
+		wrote = true
+		b = append(b, indent...)
+		b = appendString(b, e.Key)
+		b = append(b, ':')
+		b = append(b, e.Value...)
+	}
+	switch {
+	case len(spans) == 0 && !wrote:
+		b = append(b, object[open+1:end]...)
+	case len(spans) > 0:
+		last := spans[len(spans)-1]
+		b = append(trimSpaceRight(b, open+1), object[last.valueEnd:last.to]...)
+	}
+	return append(b, object[end:]...), nil
+}
+
+// Members walks the top-level members of a JSON object in order. Keys are
+// decoded, values are the object's own bytes. It stops where the text stops
+// being an object.
+func Members(object []byte) iter.Seq2[string, json.RawMessage] {
+	return func(yield func(string, json.RawMessage) bool) {
+		s := memberScan{text: object}
+		if !s.begin() {
+			return
+		}
+		for s.next() {
+			if !yield(s.key, json.RawMessage(s.text[s.valueAt:s.valueEnd])) {
+				return
+			}
+		}
+	}
+}
+
+// span is where one member lies: from..to is everything between the comma or
+// brace before it and the one after it, white space included.
+type span struct {
+	key                       string
+	from, value, valueEnd, to int
+}
+
+// spansOf finds the members of an object, the place of its opening brace and
+// that of its closing one.
+func spansOf(object []byte) (spans []span, open, end int, err error) {
+	notObject := &Error{Code: CodeInvalid, Message: "not a JSON object"}
+	if !json.Valid(object) {
+		return nil, 0, 0, notObject
+	}
+	s := memberScan{text: object}
+	if !s.begin() {
+		return nil, 0, 0, notObject
+	}
+	open = s.at - 1
+	from := s.at
+	spans = make([]span, 0, 24)
+	for s.next() {
+		spans = append(spans, span{s.key, from, s.valueAt, s.valueEnd, s.at})
+		from = s.at + 1
+	}
+	return spans, open, s.at, nil
+}
+
+// lastEdit gives the index of the edit that counts for a key, or -1.
+func lastEdit(edits []Member, key string) int {
+	for i := len(edits) - 1; i >= 0; i-- {
+		if edits[i].Key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// indentOf is the white space before the last member: new members are laid
+// out like it.
+func indentOf(object []byte, spans []span) []byte {
+	if len(spans) == 0 {
+		return nil
+	}
+	text := object[spans[len(spans)-1].from:]
+	n := 0
+	for n < len(text) && isSpace(text[n]) {
+		n++
+	}
+	return text[:n]
+}
+
+// trimSpaceRight drops white space from the end of b, not going below keep.
+func trimSpaceRight(b []byte, keep int) []byte {
+	for len(b) > keep && isSpace(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// memberScan steps through the members of one object without building
+// anything. It expects valid JSON and never reads outside the text when it
+// gets something else.
+type memberScan struct {
+	text              []byte
+	at                int // next byte to read; after next: the comma or closing brace
+	first             bool
+	key               string
+	valueAt, valueEnd int
+}
+
+func (s *memberScan) begin() bool {
+	s.space()
+	if s.at >= len(s.text) || s.text[s.at] != '{' {
+		return false
+	}
+	s.at++
+	s.first = true
+	return true
+}
+
+// next finds one more member; false at the end of the object.
+func (s *memberScan) next() bool {
+	if !s.first {
+		if s.at >= len(s.text) || s.text[s.at] != ',' {
+			return false
+		}
+		s.at++
+	}
+	s.space()
+	if s.at >= len(s.text) || s.text[s.at] != '"' {
+		return false
+	}
+	s.first = false
+	keyAt := s.at
+	s.at = skipString(s.text, s.at)
+	s.key = unquoteKey(s.text[keyAt:s.at])
+	s.space()
+	if s.at >= len(s.text) || s.text[s.at] != ':' {
+		return false
+	}
+	s.at++
+	s.space()
+	s.valueAt = s.at
+	s.valueEnd = skipValue(s.text, s.at)
+	s.at = s.valueEnd
+	s.space()
+	return s.valueEnd > s.valueAt
+}
+
+func (s *memberScan) space() {
+	for s.at < len(s.text) && isSpace(s.text[s.at]) {
+		s.at++
+	}
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+// skipString gives the index after the string that starts at i.
+func skipString(text []byte, i int) int {
+	for i++; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// skipValue gives the index after the value that starts at i.
+func skipValue(text []byte, i int) int {
+	for depth := 0; i < len(text); {
+		switch c := text[i]; c {
+		case '"':
+			i = skipString(text, i)
+		case '{', '[':
+			depth++
+			i++
+			continue
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+			i++
+		case ',', ':', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i
+			}
+			i++
+			continue
+		default:
+			for i < len(text) && !isDelimiter(text[i]) {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+func isDelimiter(c byte) bool {
+	switch c {
+	case ',', ':', '{', '}', '[', ']', '"', ' ', '\n', '\t', '\r':
+		return true
+	}
+	return false
+}
+
+// unquoteKey decodes a key; most have no escape and are cut out as they are.
+func unquoteKey(quoted []byte) string {
+	if len(quoted) >= 2 && bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	var key string
+	if json.Unmarshal(quoted, &key) != nil {
+		return string(quoted)
+	}
+	return key
+}
+
+// appendString appends s as a JSON string, escaping only what JSON demands:
+// what people typed is stored as they typed it.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, '\\', 'n')
+		case r == '\t':
+			b = append(b, '\\', 't')
+		case r == '\r':
+			b = append(b, '\\', 'r')
+		case r < 0x20:
+			b = append(b, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return append(b, '"')
+}
+
+func quoteJSON(s string) json.RawMessage { return appendString(nil, s) }
+
+func intJSON(n int64) json.RawMessage { return strconv.AppendInt(nil, n, 10) }
+
+func boolJSON(v bool) json.RawMessage { return strconv.AppendBool(nil, v) }

@@ -1,0 +1,57 @@
+package job
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/rota-scheduler/rota/schedule"
+)
+
+// Notes are what bites later if nobody says it at once: one sentence each,
+// about a default that was filled in or a rule that will apply.
+
+func duration(ms int64) string {
+	text := (time.Duration(ms) * time.Millisecond).String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if trimmed, ok := strings.CutSuffix(text, zero); ok {
+			text = trimmed + zero[:1]
+		}
+	}
+	return text
+}
+
+func durations(tableMs []int64) string {
+	texts := make([]string, len(tableMs))
+	for i, ms := range tableMs {
+		texts[i] = duration(ms)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// failureNote says what follows a failed run.
+func failureNote(kind string) string {
+	retries := schedule.DefaultRetryBackoffMs()
+	if kind == "at" {
+		return "a run that fails for a passing reason is tried again after " + durations(retries) +
+			"; any other failure disables the job and keeps it"
+	}
+	return "after a failed run the next one waits at least " + durations(schedule.DefaultErrorBackoffMs()) +
+		" by the number of failures in a row, unless the configuration says otherwise"
+}
+
+// creationNotes gives the notes that hold for a new definition as a whole.
+func creationNotes(kind string, payload json.RawMessage, deleteAfterRun bool) []string {
+	notes := []string{failureNote(kind)}
+	timeout := false
+	for key := range Members(payload) {
+		timeout = timeout || key == "timeoutSeconds"
+	}
+	if !timeout {
+		notes = append([]string{"a run is ended after " + duration(defaultTimeoutMs) + ", the default; timeoutSeconds sets another limit, 0 none"}, notes...)
+	}
+	if deleteAfterRun {
+		notes = append(notes, "the job is deleted after a successful run; it runs at most once, and a run that a crash cuts short is recorded as interrupted, not repeated")
+	}
+	return notes
+}

@@ -1,0 +1,440 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/failpoint"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// trouble is what a failed turn leaves behind: how often in a row, until when
+// nothing is tried, and whether only outcomes and reads are taken.
+type trouble struct {
+	attempts int
+	untilMs  int64 // monotonic
+	full     bool
+}
+
+// batch is what one turn took from the lanes.
+type batch struct {
+	outcomes []Outcome
+	calls    []*call
+	answers  []answer
+}
+
+// turn takes what waits and does one transaction with it. more says that the
+// next turn should start at once. The error is final.
+func (w *Worker) turn() (more bool, err error) {
+	if w.clock.MonoMs() < w.trouble.untilMs {
+		return false, nil
+	}
+	nowMs := w.clock.WallMs()
+	installed := w.install()
+	b := batch{outcomes: w.outcomes.take(outcomesPerTurn), calls: w.commands.take(commandsPerTurn)}
+	if len(b.outcomes) == 0 && len(b.calls) == 0 && !installed && !w.dutyWaits(nowMs) {
+		return false, nil
+	}
+	err = w.commitTurn(nowMs, &b, func(t *turn) error {
+		if installed {
+			t.rebuild()
+		}
+		w.applyBatch(t, &b)
+		more, err = w.duties(t)
+		return err
+	})
+	more = more || w.outcomes.len() > 0 || w.commands.len() > 0
+	return more && err == nil, err
+}
+
+// install makes the newest pushed configuration current.
+func (w *Worker) install() bool {
+	c := w.pushed.Load()
+	if c.Version <= w.cfg.Version {
+		return false
+	}
+	w.cfg = c
+	w.id.receiptsKept = c.ReceiptsPerJob
+	return true
+}
+
+// rebuild lets a new configuration act on every job: its zone, its
+// daylight-saving rule, and whether schedules fire at all.
+func (t *turn) rebuild() {
+	for j := range t.st.jobs.Values() {
+		next := newJob(j.row(), t.cfg.DST, t.cfg.Zone)
+		next.plan = j.plan
+		t.putJob(next)
+	}
+}
+
+// dutyWaits reports whether the clock alone gives this turn something to do.
+func (w *Worker) dutyWaits(nowMs int64) bool {
+	if w.stopping.Load() || w.store.Fenced() != "" {
+		return false
+	}
+	key, _, ok := w.st.due.Min()
+	return ok && key.deadlineMs <= nowMs || w.placeFree() || nowMs >= w.retainDue && w.retainDue != 0
+}
+
+func (w *Worker) placeFree() bool {
+	return w.st.queue.Len() > 0 && w.st.active.Len() < w.cfg.MaxConcurrent
+}
+
+// duties are what a turn does after its messages, in fixed order, each bounded.
+func (w *Worker) duties(t *turn) (more bool, err error) {
+	if w.stopping.Load() || w.store.Fenced() != "" {
+		return false, nil
+	}
+	if more, err = t.requestDue(); err != nil {
+		return false, err
+	}
+	if w.opt.TwoSteps && t.marks.requested {
+		return true, nil
+	}
+	if err := t.activateQueued(); err != nil {
+		return false, err
+	}
+	if t.now >= w.retainDue {
+		w.retainDue = t.now + retainEveryMs
+		return more, t.retain()
+	}
+	return more, nil
+}
+
+// applyBatch applies the messages in order and keeps their answers. An error
+// that ends the turn is kept by the transaction, which refuses all that
+// follows and its own commit.
+func (w *Worker) applyBatch(t *turn, b *batch) {
+	for i := range b.outcomes {
+		o := &b.outcomes[i]
+		if _, refusal, fatal := t.apply(func(t *turn) (any, error) { return nil, t.takeOutcome(o) }); refusal != nil && fatal == nil {
+			w.log.Error("an outcome was refused", "receipt", o.ReceiptID, "err", refusal)
+		}
+	}
+	b.answers = make([]answer, len(b.calls))
+	for i, c := range b.calls {
+		if err := w.closedTo(c.command); err != nil {
+			b.answers[i].err = err
+			continue
+		}
+		value, refusal, fatal := t.apply(func(t *turn) (any, error) { return t.handle(c.command) })
+		if fatal != nil {
+			return
+		}
+		b.answers[i] = answer{value, refusal}
+	}
+}
+
+// closedTo refuses a command that may not be tried now.
+func (w *Worker) closedTo(command any) error {
+	switch {
+	case isRead(command):
+		return nil
+	case w.store.Fenced() != "":
+		return w.errFenced()
+	case w.trouble.full:
+		return refuse(job.CodeStorageFull, "command", "the disk is full; nothing can be written", "free some space; rota goes on by itself")
+	case w.stopping.Load():
+		return errStopping()
+	}
+	return nil
+}
+
+// takeOutcome finds the run an outcome is about. A run that is not open has
+// ended: a late message is ignored by id.
+func (t *turn) takeOutcome(o *Outcome) error {
+	r, ok := t.st.active.Get(o.ReceiptID)
+	if !ok {
+		return nil
+	}
+	in := InOutcome
+	switch {
+	case o.Kind == KindRefused && o.Interrupted != "":
+		in = InUnlaunched
+	case o.Kind == KindRefused:
+		in = InRefused
+	}
+	return t.step(r, in, &circumstance{outcome: o})
+}
+
+// commitTurn runs one transaction: apply, flush, commit, and only then
+// everything that leaves. A transaction that wrote nothing is rolled back.
+func (w *Worker) commitTurn(nowMs int64, b *batch, apply func(*turn) error) error {
+	tx, err := w.store.Begin()
+	if err != nil {
+		return w.failed(b, err, nil)
+	}
+	t := &turn{tx: tx, now: nowMs, cfg: w.cfg, id: &w.id, st: w.st}
+	if err := apply(t); err != nil {
+		return w.failed(b, errors.Join(err, tx.Rollback()), nil)
+	}
+	if !t.dirty() {
+		if err := tx.Rollback(); err != nil {
+			return w.failed(b, err, nil)
+		}
+		w.leave(t, b)
+		return nil
+	}
+	if err := t.close(w.st.seq); err != nil {
+		return w.failed(b, errors.Join(err, tx.Rollback()), nil)
+	}
+	if err := tx.Commit(); err != nil {
+		return w.failed(b, err, t)
+	}
+	w.committed(t, b)
+	return nil
+}
+
+// close writes what was staged. Every commit takes at least one sequence
+// number: it is how a commit whose answer was lost is recognised.
+func (t *turn) close(seq int64) error {
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if t.st.seq == seq {
+		return t.emit(Event{Kind: EventNoted})
+	}
+	return nil
+}
+
+// committed makes the staged memory the truth and lets everything leave.
+func (w *Worker) committed(t *turn, b *batch) {
+	w.trouble = trouble{}
+	w.commits++
+	t.marks.hit()
+	w.leave(t, b)
+}
+
+// leave is what happens after a commit and never before: snapshot, launches,
+// answers, events, in this order.
+func (w *Worker) leave(t *turn, b *batch) {
+	w.st = t.st
+	w.publishSnapshot()
+	for _, o := range t.orders {
+		w.orders.put(o)
+	}
+	for i, c := range b.calls {
+		c.reply <- b.answers[i]
+	}
+	w.feed.publish(t.events)
+}
+
+func (w *Worker) publishSnapshot() {
+	st := w.st
+	w.snapshot.Store(&Snapshot{st: &st, Version: st.seq, Cron: w.cfg.Enabled, Config: w.cfg})
+}
+
+// hit passes the crash points that lie between a commit and what leaves.
+func (m marks) hit() {
+	if m.requested {
+		failpoint.Hit("request-committed")
+	}
+	if m.activated {
+		failpoint.Hit("active-committed")
+	}
+	if m.ended {
+		failpoint.Hit("result-committed")
+	}
+}
+
+// failed ends a turn that did not commit, or of which that is not known. What
+// certainly rolled back is answered with the error and its outcomes wait for
+// the next turn; what is unknown is read back from the file.
+func (w *Worker) failed(b *batch, cause error, t *turn) error {
+	if store.CommitUnknown(cause) && t != nil {
+		there, err := w.readBack(t)
+		if err != nil {
+			return err
+		}
+		if there {
+			w.committed(t, b)
+			return nil
+		}
+	} else if store.CodeOf(cause) == store.CodeNeedsReopen {
+		if _, err := w.readBack(nil); err != nil {
+			return err
+		}
+	}
+	w.outcomes.giveBack(b.outcomes)
+	for _, c := range b.calls {
+		c.reply <- answer{err: storageError(cause)}
+	}
+	w.trouble.attempts++
+	w.trouble.full = store.Class(cause) == store.DiskFull
+	w.trouble.untilMs = w.clock.MonoMs() + int64(min(5000, 20<<min(w.trouble.attempts, 8)))
+	w.log.Error("a turn failed and was rolled back", "err", cause, "attempt", w.trouble.attempts)
+	return nil
+}
+
+// reopenTries bounds how long a reopen is tried before the worker gives up: a
+// restart then recovers by the usual rules.
+const reopenTries = 60
+
+// readBack reopens the file and asks whether the turn is in it.
+func (w *Worker) readBack(t *turn) (there bool, err error) {
+	for try := range reopenTries {
+		if err = w.store.Reopen(); err == nil {
+			break
+		}
+		w.log.Error("the database could not be reopened", "err", err, "attempt", try+1)
+		fired, release := w.clock.Timer(time.Second)
+		<-fired
+		release()
+	}
+	if err != nil {
+		return false, fmt.Errorf("reopen after an unknown commit: %w", err)
+	}
+	if t == nil {
+		return false, nil
+	}
+	tx, err := w.store.Begin()
+	if err != nil {
+		return false, err
+	}
+	seq, err := store.LastSeq(tx)
+	return seq >= t.st.seq, errors.Join(err, tx.Rollback())
+}
+
+// Upkeep between transactions: the log is moved into the file when the worker
+// is about to sleep, and at the latest when it has grown past the cap.
+const (
+	checkpointCommits = 256
+	walCapBytes       = 32 << 20
+)
+
+func (w *Worker) upkeep() {
+	if w.commits < checkpointCommits || w.store.Fenced() != "" {
+		return
+	}
+	w.checkpoint()
+}
+
+func (w *Worker) checkpoint() {
+	w.commits = 0
+	if _, err := w.store.Idle().Checkpoint(); err != nil {
+		w.log.Warn("a checkpoint failed; the log grows until one succeeds", "err", err)
+	}
+}
+
+// start loads the model and settles what the last holder left, to the end.
+func (w *Worker) start() error {
+	tx, err := w.store.Begin()
+	if err != nil {
+		return err
+	}
+	st, err := load(tx, w.cfg)
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	open, err := openRuns(tx, &st)
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	boot, err := store.Meta(tx, metaBoot)
+	if err := errors.Join(err, tx.Rollback()); err != nil {
+		return err
+	}
+	w.st = st
+	w.publishSnapshot()
+	if w.store.Fenced() != "" {
+		return nil
+	}
+	rc := &recovery{logged: map[string]Logged{}, logKnown: w.opt.LogKnown, excluded: map[string]bool{},
+		sameBoot: boot != "" && boot == w.id.bootID}
+	for _, l := range w.opt.Logged {
+		rc.logged[l.ReceiptID] = l
+	}
+	return w.recover(open, rc)
+}
+
+// recover settles the open runs and then catches up, in bounded turns.
+func (w *Worker) recover(open []found, rc *recovery) error {
+	for len(open) > 0 {
+		n := min(perTurn, len(open))
+		err := w.startTurn(func(t *turn) error {
+			for _, f := range open[:n] {
+				if err := t.recoverRun(f, rc); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		open = open[n:]
+	}
+	var missed []missedJob
+	err := w.startTurn(func(t *turn) error {
+		if err := t.noteBoot(); err != nil {
+			return err
+		}
+		if err := t.fillDeadlines(); err != nil {
+			return err
+		}
+		if t.cfg.Enabled {
+			missed = t.missedJobs(rc.excluded)
+		}
+		return t.noteRecovery(rc, len(missed))
+	})
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(missed); i += perTurn {
+		err := w.startTurn(func(t *turn) error {
+			for k := i; k < min(i+perTurn, len(missed)); k++ {
+				if err := t.catchUp(missed[k], k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	w.retainDue = w.clock.WallMs() + retainEveryMs
+	return nil
+}
+
+// startTurn is a turn of recovery: it has no callers to answer, so an error is final.
+func (w *Worker) startTurn(apply func(*turn) error) error {
+	var failure error
+	err := w.commitTurn(w.clock.WallMs(), &batch{}, func(t *turn) error {
+		failure = apply(t)
+		return failure
+	})
+	if err == nil && w.trouble.attempts > 0 {
+		err = failure
+		if err == nil {
+			err = errors.New("recovery could not be committed")
+		}
+	}
+	return err
+}
+
+func (t *turn) noteBoot() error {
+	boot, err := store.Meta(t.tx, metaBoot)
+	if err != nil || boot == t.id.bootID {
+		return err
+	}
+	t.wrote = true
+	return store.SetMeta(t.tx, metaBoot, t.id.bootID)
+}
+
+// noteRecovery tells what a start found, when it found anything.
+func (t *turn) noteRecovery(rc *recovery, missed int) error {
+	if rc.restored+rc.resumed+rc.skipped+rc.interrupt+missed == 0 {
+		return nil
+	}
+	detail, err := json.Marshal(map[string]int{"restored": rc.restored, "resumed": rc.resumed, "skipped": rc.skipped,
+		"interrupted": rc.interrupt, "missedJobs": missed})
+	if err != nil {
+		return err
+	}
+	return t.emit(Event{Kind: EventRecovered, Detail: detail})
+}

@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"fmt"
+
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// runJob accepts one manual run, or says why there is none. The answer's run
+// id is durable: it leaves only after the commit that holds its receipt.
+func (t *turn) runJob(c RunJob) (RunAnswer, error) {
+	if known, err := t.knownRequest(c); known.RunID != "" || err != nil {
+		return known, err
+	}
+	j, err := t.find("cron.run", c.ID)
+	if err != nil {
+		return RunAnswer{}, err
+	}
+	if open, ok := t.st.open.Get(j.ID); ok {
+		return RunAnswer{Reason: "already-running", OpenRunID: open.RunID}, nil
+	}
+	dueMs, hasNext := j.NextRunMs()
+	due := hasNext && dueMs <= t.now && j.Enabled
+	switch {
+	case c.Mode == "due" && !due:
+		return RunAnswer{Reason: "not-due"}, nil
+	case c.Mode == "if-enabled" && !j.Enabled:
+		return RunAnswer{Reason: "disabled"}, nil
+	}
+	r := t.manualRun(j, c)
+	if why := j.unrunnable(); why != "" {
+		if j.SetAside != "" { // its state is not ours to write
+			return RunAnswer{Reason: "invalid-spec"}, t.record(r, entry{Status: StatusSkipped, CompletionStatus: "failed", Error: why, Reason: why}, t.now)
+		}
+		return RunAnswer{Reason: "invalid-spec"}, t.step(r, InUnrunnable, &circumstance{reason: why})
+	}
+	if err := t.step(r, InAsked, nil); err != nil {
+		return RunAnswer{}, err
+	}
+	if c.Mode == "due" {
+		if err := t.takeSlot(j.ID, dueMs, r.RunID); err != nil {
+			return RunAnswer{}, err
+		}
+	}
+	if c.Given {
+		if err := store.InsertRequest(t.tx, j.ID, c.Key, store.Request{RunID: r.RunID, Mode: c.Mode}, t.now); err != nil {
+			return RunAnswer{}, err
+		}
+	}
+	return RunAnswer{RunID: r.RunID}, nil
+}
+
+// knownRequest answers a repeated key with the run it already has.
+func (t *turn) knownRequest(c RunJob) (RunAnswer, error) {
+	if !c.Given {
+		return RunAnswer{}, nil
+	}
+	known, ok, err := store.RequestByKey(t.tx, c.ID, c.Key)
+	if err != nil || !ok {
+		return RunAnswer{}, err
+	}
+	if known.Mode != c.Mode {
+		return RunAnswer{}, refuse(job.CodeConflict, "cron.run",
+			fmt.Sprintf("request key %q already asked for a run in mode %s", c.Key, known.Mode), "use another request key")
+	}
+	return RunAnswer{RunID: known.RunID}, nil
+}
+
+// manualRun is the run a caller asks for, not yet in the ledger.
+func (t *turn) manualRun(j *Job, c RunJob) *Run {
+	t.st.runCount++
+	id := store.ManualID(t.id.storeKey, j.ID, c.Mode, c.Key)
+	return &Run{ReceiptID: id, RunID: fmt.Sprintf("manual:%s:%d:%d", j.ID, t.now, t.st.runCount),
+		JobID: j.ID, Trigger: TriggerManual, Mode: c.Mode, RequestedAtMs: t.now,
+		order: queueKey{t.now, j.SortOrder, j.UpdatedMs, j.ID, id}}
+}
+
+// takeSlot lets a manual run in mode due stand for the slot that was due: one
+// execution, not two.
+func (t *turn) takeSlot(jobID string, dueMs int64, runID string) error {
+	j, ok := t.st.jobs.Get(jobID)
+	if !ok {
+		return errNoJob("cron.run", jobID)
+	}
+	slotMs := dueMs
+	if p, ok := j.nextPlan(); ok {
+		slotMs = p.SlotMs
+		if err := t.dropPlan(j, p.SlotMs); err != nil {
+			return err
+		}
+		j, _ = t.st.jobs.Get(jobID)
+	}
+	if err := t.decide(jobID, slotRange{slotMs, slotMs, 1}, RuleManualDue, openRun{runID}); err != nil {
+		return err
+	}
+	_, err := t.consume(j, slotMs, RuleManualDue, openRun{runID})
+	return err
+}
+
+// stopRun aborts an active run or skips a queued one.
+func (t *turn) stopRun(c StopRun) (struct{}, error) {
+	r, ok := t.st.byRun.Get(c.RunID)
+	if !ok {
+		return struct{}{}, refuse(job.CodeNotFound, "rota.stop", "no run "+c.RunID+" is open",
+			"rota cron runs shows how it ended")
+	}
+	stop := Cancel{Reason: "stopped", Message: "stopped by an operator"}
+	return struct{}{}, t.step(r, InStopped, &circumstance{reason: "stopped by an operator before it started", cancel: stop})
+}

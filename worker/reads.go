@@ -1,0 +1,246 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// readRuns reads a page of history.
+func (t *turn) readRuns(q RunsQuery) (RunsPage, error) {
+	page := RunsPage{Offset: q.Offset, Known: true}
+	f := store.HistoryFilter{JobID: q.JobID, RunID: q.RunID, AgentID: q.AgentID, Statuses: q.Statuses,
+		DeliveryStatuses: q.DeliveryStatuses, Query: q.Query}
+	if q.Query != "" {
+		for j := range t.st.jobs.Values() {
+			if strings.Contains(strings.ToLower(j.Name), strings.ToLower(q.Query)) {
+				f.JobNames = append(f.JobNames, j.ID)
+			}
+		}
+	}
+	if f.JobID == "" && q.RunID != "" {
+		f.JobID = jobOfRun(q.RunID) // an index instead of a scan
+	}
+	rows, total, err := store.HistoryPage(t.tx, f, q.Ascending, q.Limit, q.Offset)
+	if err != nil {
+		return page, err
+	}
+	if page.Total = total; q.Offset > total {
+		page.Offset = total
+	}
+	for _, r := range rows {
+		name := ""
+		if j, ok := t.st.jobs.Get(r.JobID); ok {
+			name = j.Name
+		}
+		page.Entries = append(page.Entries, wireEntry(r.JobID, r.EndedAtMs, r.Detail, name))
+	}
+	if q.JobID != "" && total == 0 {
+		if _, ok := t.st.jobs.Get(q.JobID); !ok {
+			page.Known, err = store.HasHistory(t.tx, q.JobID)
+		}
+	}
+	return page, err
+}
+
+// jobOfRun finds the job that a public run id names, "" when it names none.
+func jobOfRun(runID string) string {
+	if k := store.ParseRunKey(runID); k.Kind != "" {
+		return k.JobID
+	}
+	parts := strings.Split(runID, ":")
+	if len(parts) < 4 || parts[0] != "manual" {
+		return ""
+	}
+	return strings.Join(parts[1:len(parts)-2], ":")
+}
+
+// eventsPage is how many events a page holds; a commit that would be split is
+// read to its end.
+const eventsPage = 1000
+
+// readEvents reads events after a sequence number. Events of one commit share
+// its time, so a page is cut where the time changes.
+func (t *turn) readEvents(q EventsQuery) ([]Event, error) {
+	limit := min(q.Limit, eventsPage)
+	if limit <= 0 {
+		limit = eventsPage
+	}
+	rows, err := store.EventsAfter(t.tx, q.SinceSeq, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) > limit {
+		cut := limit
+		for cut > 0 && rows[cut-1].AtMs == rows[cut].AtMs {
+			cut--
+		}
+		for cut == 0 { // one commit larger than a page
+			more, err := store.EventsAfter(t.tx, rows[len(rows)-1].Seq, limit)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, more...)
+			cut = endOfCommit(rows)
+			if len(more) == 0 {
+				cut = len(rows)
+			}
+		}
+		rows = rows[:cut]
+	}
+	events := make([]Event, 0, len(rows))
+	for _, r := range rows {
+		events = append(events, Event{Seq: r.Seq, AtMs: r.AtMs, Kind: r.Kind, JobID: r.JobID, RunID: r.RunID,
+			SlotMs: r.SlotMs, Status: r.Status, Detail: r.Detail})
+	}
+	return events, nil
+}
+
+// endOfCommit is the number of leading rows that share a time, 0 when all do.
+func endOfCommit(rows []store.EventRow) int {
+	for i := range rows {
+		if rows[i].AtMs != rows[0].AtMs {
+			return i
+		}
+	}
+	return 0
+}
+
+// readWhy explains one slot of a job: what the ledger says of it, and where it
+// says nothing, why not.
+func (t *turn) readWhy(q WhyQuery) (Why, error) {
+	j, err := t.find("rota.why", q.JobID)
+	if err != nil {
+		return Why{}, err
+	}
+	answer := Why{JobID: j.ID, SlotMs: q.AtMs}
+	if q.AtMs == 0 {
+		answer.SlotMs = j.state.RotaConsumedMs.N
+	}
+	if answer.SlotMs == 0 {
+		next, _ := j.NextRunMs()
+		answer.SlotMs = next
+	}
+	if q.AtMs != 0 {
+		if slot, ok := j.timing.Prev(q.AtMs + 1); ok && slot != q.AtMs {
+			if next, ok := j.timing.Next(q.AtMs - 1); !ok || next != q.AtMs {
+				answer.Decisions = append(answer.Decisions, t.verdict(RuleNotASlot, map[string]any{
+					"previousSlot": schedule.FormatInstant(slot)}))
+			}
+		}
+	}
+	ran, err := t.whyRan(j, answer.SlotMs)
+	if err != nil {
+		return Why{}, err
+	}
+	answer.Decisions = append(answer.Decisions, ran...)
+	rows, err := store.SlotsAt(t.tx, j.ID, answer.SlotMs)
+	if err != nil {
+		return Why{}, err
+	}
+	for _, r := range rows {
+		detail, err := encode(map[string]any{"fromMs": r.FromMs, "toMs": r.ToMs, "slots": r.Slots, "inputs": r.Detail, "text": rules[Rule(r.Rule)].Text})
+		if err != nil {
+			return Why{}, err
+		}
+		answer.Decisions = append(answer.Decisions, Decision{r.Rule, r.Verdict, detail, r.AtMs, r.Seq})
+	}
+	if len(answer.Decisions) == 0 {
+		answer.Decisions = []Decision{t.whyNothing(j, answer.SlotMs)}
+	}
+	return answer, nil
+}
+
+// whyRan tells the life of the slot's run, if it has one.
+func (t *turn) whyRan(j *Job, slotMs int64) ([]Decision, error) {
+	var all []Decision
+	rec, ok, err := store.ReceiptByID(t.tx, store.SlotID(t.id.storeKey, j.ID, slotMs, ""))
+	if err != nil {
+		return nil, err
+	}
+	if open, isOpen := t.st.open.Get(j.ID); isOpen && open.SlotMs == slotMs {
+		all = append(all, t.at(RuleDue, open.RequestedAtMs, map[string]any{"runId": open.RunID, "trigger": open.Trigger}))
+		if open.Phase == PhaseActive {
+			return append(all, t.at(RuleStarted, open.ActiveAtMs, map[string]any{"runId": open.RunID})), nil
+		}
+		queued, active := t.st.queue.Len(), t.st.active.Len()
+		return append(all, t.verdict(RuleWaiting, map[string]any{"queued": queued, "active": active, "maxConcurrentRuns": t.cfg.MaxConcurrent})), nil
+	}
+	if !ok {
+		return nil, nil
+	}
+	all = append(all, t.at(RuleDue, rec.StartedAtMs, map[string]any{"runId": rec.ID, "status": rec.Status}))
+	rows, _, err := store.HistoryPage(t.tx, store.HistoryFilter{JobID: j.ID, RunID: rec.ID}, false, 1, 0)
+	for _, r := range rows {
+		all = append(all, Decision{string(RuleFinished), rules[RuleFinished].Verdict, wireEntry(j.ID, r.EndedAtMs, r.Detail, j.Name), r.EndedAtMs, 0})
+	}
+	return all, err
+}
+
+// whyNothing explains a slot that the ledger is silent about.
+func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
+	next, hasNext := j.NextRunMs()
+	switch a := j.state.ScheduleActivatedAtMs; {
+	case slotMs > t.now && j.Enabled:
+		return t.verdict(RuleFuture, map[string]any{"nextRunAtMs": next})
+	case !j.Enabled:
+		return t.verdict(RuleDisabled, map[string]any{"reason": j.def.DisabledReason, "autoDisabled": j.state.AutoDisabled})
+	case a.Set && slotMs < a.N || slotMs < j.def.CreatedAtMs:
+		return t.verdict(RuleBeforeActive, map[string]any{"activatedAtMs": a.N, "createdAtMs": j.def.CreatedAtMs})
+	case len(j.plan) > 0:
+		return t.verdict(RulePlanned, map[string]any{"plan": j.plan})
+	case hasNext && next <= t.now:
+		return t.verdict(RuleWaiting, map[string]any{"nextRunAtMs": next})
+	}
+	return t.verdict(RuleUnrecorded, map[string]any{"keptDays": t.cfg.DecisionDays})
+}
+
+func (t *turn) verdict(rule Rule, detail map[string]any) Decision { return t.at(rule, t.now, detail) }
+
+func (t *turn) at(rule Rule, atMs int64, detail map[string]any) Decision {
+	detail["text"] = rules[rule].Text
+	raw, err := encode(detail)
+	if err != nil {
+		raw = json.RawMessage(fmt.Sprintf(`{"error":%q}`, err))
+	}
+	return Decision{Rule: string(rule), Verdict: rules[rule].Verdict, Detail: raw, AtMs: atMs}
+}
+
+// handle applies one command. Every command of the catalogue is here once.
+func (t *turn) handle(command any) (any, error) {
+	switch c := command.(type) {
+	case AddJob:
+		return t.addJob(c)
+	case UpdateJob:
+		return t.updateJob(c)
+	case RemoveJob:
+		return t.removeJob(c)
+	case RunJob:
+		return t.runJob(c)
+	case StopRun:
+		return t.stopRun(c)
+	case ApplyJobs:
+		return t.applyJobs(c)
+	case RunsQuery:
+		return t.readRuns(c)
+	case WhyQuery:
+		return t.readWhy(c)
+	case EventsQuery:
+		return t.readEvents(c)
+	}
+	return nil, refuse(job.CodeUnsupported, "command", fmt.Sprintf("%T is not a command", command), "")
+}
+
+// isRead reports whether a command only reads: it is taken also when writes
+// are refused.
+func isRead(command any) bool {
+	switch command.(type) {
+	case RunsQuery, WhyQuery, EventsQuery:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,307 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// manualResumeMs is how long an accepted manual run may wait over a restart
+// and still be run: later, nobody expects it any more.
+const manualResumeMs = 10 * 60_000
+
+// metaBoot is the key under which the file remembers the boot it was last
+// served in.
+const metaBoot = "boot_id"
+
+// found is one piece of the ledger that a start has to settle.
+type found struct {
+	receipt store.Receipt // zero for a marker without a receipt
+	jobID   string
+}
+
+// recovery is what one start knows and counts.
+type recovery struct {
+	logged    map[string]Logged // launch log by receipt id
+	logKnown  bool              // the launch log could be read
+	sameBoot  bool              // the file was last served in this boot
+	excluded  map[string]bool   // jobs that take no part in this start's catch-up
+	restored  int
+	resumed   int
+	skipped   int
+	interrupt int
+}
+
+// load reads the whole model. It decides nothing.
+func load(tx *store.Tx, cfg *Config) (state, error) {
+	st := newState()
+	t := &turn{tx: tx, cfg: cfg, st: st}
+	err := store.EachJob(tx, func(row store.JobRow) error {
+		t.putJob(newJob(row, cfg.DST, cfg.Zone))
+		t.st.nextSort = max(t.st.nextSort, row.SortOrder+1)
+		return nil
+	})
+	if err != nil {
+		return state{}, err
+	}
+	plans, err := store.Plans(tx)
+	if err != nil {
+		return state{}, err
+	}
+	for _, p := range plans {
+		if j, ok := t.st.jobs.Get(p.JobID); ok {
+			next := *j
+			next.plan = append(append([]store.PlanRow(nil), j.plan...), p)
+			t.putJob(&next)
+		}
+	}
+	t.st.seq, err = store.LastSeq(tx)
+	return t.st, err
+}
+
+// openRuns lists what the last holder left open: receipts first, then markers
+// that no receipt explains.
+func openRuns(tx *store.Tx, st *state) ([]found, error) {
+	receipts, err := store.RunningReceipts(tx)
+	if err != nil {
+		return nil, err
+	}
+	var all []found
+	explained := map[string]bool{}
+	for _, r := range receipts {
+		all = append(all, found{receipt: r, jobID: r.JobID})
+		explained[r.JobID] = true
+	}
+	for j := range st.jobs.Values() {
+		if (j.state.QueuedAtMs.Set || j.state.RunningAtMs.Set) && !explained[j.ID] {
+			all = append(all, found{jobID: j.ID})
+		}
+	}
+	return all, nil
+}
+
+// runOf rebuilds a run from its receipt and its job's marker.
+func (t *turn) runOf(rec store.Receipt, j *Job) (r *Run, marked bool) {
+	key := store.ParseRunKey(rec.ID)
+	if key.StoreKey != t.id.storeKey || key.JobID != rec.JobID {
+		key = store.RunKey{} // copied from elsewhere: an old id
+	}
+	r = &Run{ReceiptID: rec.ID, RunID: rec.RequestRunID, JobID: rec.JobID, Trigger: TriggerEvent,
+		RequestedAtMs: rec.StartedAtMs, Phase: PhaseRequested}
+	if r.RunID == "" {
+		r.RunID = rec.ID
+	}
+	orderMs := rec.StartedAtMs
+	switch key.Kind {
+	case "slot":
+		r.Trigger, r.SlotMs, orderMs = TriggerTimer, key.SlotMs, key.SlotMs
+		if j != nil && len(j.plan) > 0 && j.plan[0].SlotMs == key.SlotMs {
+			r.Trigger = TriggerCatchUp
+		}
+	case "manual":
+		r.Trigger, r.Mode = TriggerManual, key.Mode
+	}
+	r.order = queueKey{orderMs: orderMs, jobID: rec.JobID, receiptID: rec.ID}
+	if j == nil {
+		return r, false
+	}
+	r.order.sortOrder, r.order.updatedMs = j.SortOrder, j.UpdatedMs
+	s := &j.state
+	switch {
+	case s.RunningReceiptID == rec.ID, s.RunningReceiptID == "" && s.RunningAtMs.Set && s.RunningAtMs.N == rec.StartedAtMs:
+		r.Phase, r.ActiveAtMs = PhaseActive, rec.StartedAtMs
+		if s.RunningAtMs.Set {
+			r.ActiveAtMs = s.RunningAtMs.N
+		}
+		return r, true
+	case s.QueuedAtMs.Set && !s.RunningAtMs.Set:
+		return r, true
+	}
+	return r, false
+}
+
+// recoverRun settles one open receipt or marker that a start found. Restored
+// history comes first, then what never started, then what may have.
+func (t *turn) recoverRun(f found, rc *recovery) error {
+	j, hasJob := t.st.jobs.Get(f.jobID)
+	if f.receipt.ID == "" {
+		return t.recoverMarker(j, rc)
+	}
+	if !hasJob {
+		j = nil
+	}
+	r, marked := t.runOf(f.receipt, j)
+	t.putRun(r)
+	if !marked {
+		r.ActiveAtMs = f.receipt.StartedAtMs
+	}
+	row, finished, err := store.FinalizedHistory(t.tx, r.JobID, r.ActiveAtMs, r.ReceiptID)
+	if err != nil {
+		return err
+	}
+	logged, inLog := rc.logged[r.ReceiptID]
+	switch {
+	case finished:
+		rc.restored++
+		rc.excluded[r.JobID] = true
+		return t.step(r, InRestartFinalized, &circumstance{row: row})
+	case !marked:
+		rc.interrupt++
+		return t.step(r, InRestartOrphan, &circumstance{process: loggedOrNil(logged, inLog)})
+	case r.Phase == PhaseActive && (inLog || !rc.logKnown || !rc.sameBoot):
+		rc.interrupt++
+		rc.excluded[r.JobID] = true
+		return t.step(r, InRestartUncertain, &circumstance{process: loggedOrNil(logged, inLog)})
+	case r.Phase == PhaseActive:
+		if err := t.step(r, InRestartUnstarted, nil); err != nil {
+			return err
+		}
+		r, _ = t.st.open.Get(r.JobID)
+	}
+	return t.resume(r, j, rc)
+}
+
+func loggedOrNil(l Logged, ok bool) *Logged {
+	if !ok {
+		return nil
+	}
+	return &l
+}
+
+// resume keeps a waiting run that is still wanted, and skips any other.
+func (t *turn) resume(r *Run, j *Job, rc *recovery) error {
+	if why := lost(r, j, t.now); why != "" {
+		rc.skipped++
+		return t.step(r, InRestartLost, &circumstance{reason: why})
+	}
+	rc.resumed++
+	return t.step(r, InRestartKeyed, nil)
+}
+
+// lost says why a run that waited over a restart must not be resumed, "" when
+// it may be.
+func lost(r *Run, j *Job, nowMs int64) string {
+	switch {
+	case r.Trigger == TriggerEvent:
+		return "its launch context was lost at the restart"
+	case r.Trigger == TriggerManual && nowMs-r.RequestedAtMs >= manualResumeMs:
+		return "it waited over a restart for more than ten minutes"
+	case r.Mode != "force" && !j.Enabled:
+		return "its job was disabled before the restart"
+	}
+	return ""
+}
+
+// recoverMarker settles a job whose marker no open receipt explains: an older
+// file. A waiting marker just goes; a running one is an interrupted run.
+func (t *turn) recoverMarker(j *Job, rc *recovery) error {
+	s := &j.state
+	if !s.RunningAtMs.Set {
+		rc.skipped++
+		_, err := t.editState(j, func(s *store.State) { s.QueuedAtMs = store.Int{} })
+		return err
+	}
+	id := s.RunningReceiptID
+	if id == "" {
+		id = fmt.Sprintf("marker:%s:%d", j.ID, s.RunningAtMs.N)
+	}
+	r := &Run{ReceiptID: id, RunID: id, JobID: j.ID, Trigger: TriggerEvent, Phase: PhaseActive,
+		RequestedAtMs: s.RunningAtMs.N, ActiveAtMs: s.RunningAtMs.N, order: queueKey{receiptID: id}}
+	if k := store.ParseRunKey(id); k.Kind == "slot" && k.JobID == j.ID {
+		r.Trigger, r.SlotMs = TriggerTimer, k.SlotMs
+	}
+	row, finished, err := store.FinalizedHistory(t.tx, j.ID, s.RunningAtMs.N, id)
+	if err != nil {
+		return err
+	}
+	rc.excluded[j.ID] = true
+	if finished {
+		rc.restored++
+		return t.step(r, InRestartFinalized, &circumstance{row: row})
+	}
+	rc.interrupt++
+	return t.step(r, InRestartUncertain, nil)
+}
+
+// restore takes a run's end from the history row that was written before the
+// crash. Nothing is run, sent or recorded a second time.
+func (t *turn) restore(r *Run, row store.HistoryRow) error {
+	var e entry
+	if err := json.Unmarshal(row.Detail, &e); err != nil {
+		return &job.Error{Code: job.CodeStorage, Op: "restore", Message: "the history row of run " + r.RunID + " cannot be read", Err: err}
+	}
+	e.RunAtMs = row.StartedAtMs
+	if _, err := store.FinishReceipt(t.tx, r.ReceiptID, string(e.Status), row.EndedAtMs, e.Error); err != nil {
+		return err
+	}
+	return t.conclude(r, e, row.EndedAtMs, conclusion{restored: true, interrupted: e.Interrupted != nil})
+}
+
+// interruptedText is the error of a run that a restart cut short.
+const interruptedText = "cron: job interrupted by gateway restart"
+
+// interrupt records a run that may have started and whose end nobody saw. It
+// is never run again. The slots of the time it took with it are recorded, and
+// neither streak nor backoff is spent on it.
+func (t *turn) interrupt(r *Run, logged *Logged) error {
+	if _, err := store.FinishReceipt(t.tx, r.ReceiptID, store.ReceiptInterrupted, t.now, interruptedText); err != nil {
+		return err
+	}
+	var process *Process
+	alive := false
+	if logged != nil {
+		process, alive = logged.Process, logged.Alive
+	}
+	account, err := interruption("restart", process, alive)
+	if err != nil {
+		return err
+	}
+	e := entry{Status: StatusError, CompletionStatus: "failed", Error: interruptedText, RunAtMs: r.ActiveAtMs,
+		DurationMs: max(0, t.now-r.ActiveAtMs), Interrupted: account}
+	if j, ok := t.st.jobs.Get(r.JobID); ok && !j.timedOneShot() && j.Enabled && j.SetAside == "" {
+		if err := t.passInterrupted(j, r); err != nil {
+			return err
+		}
+	}
+	return t.conclude(r, e, t.now, conclusion{interrupted: true})
+}
+
+// passInterrupted records the slots that came while nobody could run them: the
+// job takes no part in this start's catch-up.
+func (t *turn) passInterrupted(j *Job, r *Run) error {
+	deadlineMs, ok := j.NextRunMs()
+	if !ok || deadlineMs > t.now {
+		return nil
+	}
+	markMs, err := t.pass(j, max(deadlineMs-1, j.state.RotaConsumedMs.N), t.now, RuleInterrupted, openRun{r.RunID})
+	if err != nil {
+		return err
+	}
+	_, err = t.editState(j, func(s *store.State) {
+		s.RotaConsumedMs, s.NextRunAtMs, s.StartupCatchupAtMs = store.Some(markMs), t.deadlineAfter(j, markMs), store.Int{}
+	})
+	return err
+}
+
+// fillDeadlines gives every enabled job without a deadline its natural one, as
+// after an upgrade or when schedules are turned on again.
+func (t *turn) fillDeadlines() error {
+	for j := range t.st.jobs.Values() {
+		if _, has := j.NextRunMs(); has || !j.Enabled || j.SetAside != "" {
+			continue
+		}
+		if _, open := t.st.open.Get(j.ID); open && j.timedOneShot() {
+			continue
+		}
+		next, ok := j.naturalNext(t.now)
+		if !ok {
+			continue
+		}
+		if _, err := t.editState(j, func(s *store.State) { s.NextRunAtMs = store.Some(next) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

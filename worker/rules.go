@@ -1,0 +1,54 @@
+package worker
+
+// Rule names why a slot did or did not run. The list is append-only and
+// public: rota why answers with it.
+type Rule string
+
+// What can be decided about a slot.
+const (
+	RuleDue          Rule = "due"           // its time came: a request was committed
+	RuleStarted      Rule = "started"       // a place was free: it was handed to the launcher
+	RuleFinished     Rule = "finished"      // its run ended; the detail is the history entry
+	RuleOverlap      Rule = "overlap"       // the job's run was still open
+	RuleMissed       Rule = "missed"        // it passed while rota was not running, and the policy runs another or none
+	RuleInterrupted  Rule = "interrupted"   // the job's run was interrupted by a restart, which takes the slots of that time with it
+	RuleRefireGap    Rule = "refire-gap"    // less than two seconds after the end of the run before it
+	RuleRescheduled  Rule = "rescheduled"   // it was due and not requested yet when the schedule was replaced
+	RuleManualDue    Rule = "manual-due"    // a manual run in mode due took its place
+	RuleKnown        Rule = "known"         // its run id is in the ledger already
+	RuleUnrunnable   Rule = "unrunnable"    // the job could not start: invalid, or of a kind this build does not run
+	RuleWaiting      Rule = "waiting"       // due, and waiting behind the job's manual run or for a free place
+	RuleFuture       Rule = "future"        // its time has not come
+	RuleNotASlot     Rule = "not-a-slot"    // the schedule has no slot there
+	RuleDisabled     Rule = "disabled"      // the job is disabled
+	RuleBeforeActive Rule = "before-active" // before the present schedule took effect
+	RulePlanned      Rule = "planned"       // missed, and planned to run late
+	RuleUnrecorded   Rule = "unrecorded"    // decided before the kept decisions begin
+)
+
+// ruleInfo is what a rule means.
+type ruleInfo struct {
+	Verdict string // ran, requested, skipped, waiting, none
+	Text    string
+}
+
+var rules = map[Rule]ruleInfo{
+	RuleDue:          {"requested", "the slot came due and a run request was committed"},
+	RuleStarted:      {"started", "a place was free and the run was handed to the launcher"},
+	RuleFinished:     {"ran", "the run ended"},
+	RuleOverlap:      {"skipped", "the job's run was still open"},
+	RuleMissed:       {"skipped", "the slot passed while rota was not running"},
+	RuleInterrupted:  {"skipped", "the job's run was interrupted by a restart"},
+	RuleRefireGap:    {"skipped", "less than two seconds after the end of the run before it"},
+	RuleRescheduled:  {"skipped", "the schedule was replaced before the slot was requested"},
+	RuleManualDue:    {"skipped", "a manual run in mode due took its place"},
+	RuleKnown:        {"skipped", "the ledger already has a run under this slot's id"},
+	RuleUnrunnable:   {"skipped", "the job could not start"},
+	RuleWaiting:      {"waiting", "it waits behind the job's manual run or for a free place"},
+	RuleFuture:       {"none", "its time has not come"},
+	RuleNotASlot:     {"none", "the schedule has no slot at this time"},
+	RuleDisabled:     {"none", "the job is disabled"},
+	RuleBeforeActive: {"none", "before the present schedule took effect"},
+	RulePlanned:      {"waiting", "missed, and planned to run late"},
+	RuleUnrecorded:   {"none", "decided before the kept decisions begin"},
+}

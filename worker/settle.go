@@ -1,0 +1,250 @@
+package worker
+
+import (
+	"encoding/json"
+
+	"github.com/rota-scheduler/rota/store"
+)
+
+// refireGapMs is the least time between the end of a cron run and the next
+// start of its job.
+const refireGapMs = 2000
+
+// settle records how a run ended, in one commit: receipt, history, the job's
+// streaks and what becomes of its schedule. A second outcome finds the receipt
+// terminal and the run gone, and never gets here.
+func (t *turn) settle(r *Run, o *Outcome) error {
+	status, receipt := o.Status, string(o.Status)
+	if o.Interrupted != "" {
+		status, receipt = StatusError, store.ReceiptInterrupted
+	}
+	if done, err := store.FinishReceipt(t.tx, r.ReceiptID, receipt, o.EndedAtMs, o.Error); err != nil || !done {
+		return err
+	}
+	diagnostics, err := diagnosticsOf(o.Summary, o.Diagnostics)
+	if err != nil {
+		return err
+	}
+	e := entry{
+		Status: status, CompletionStatus: completion(status), Error: o.Error, ErrorReason: o.ErrorReason,
+		Summary: o.Summary, Diagnostics: diagnostics, RunAtMs: r.ActiveAtMs, StartedAtMs: o.StartedAtMs,
+		DurationMs: o.DurationMs, Output: o.Output,
+	}
+	if o.Interrupted != "" {
+		if e.Interrupted, err = interruption(o.Interrupted, o.Process, false); err != nil {
+			return err
+		}
+	}
+	return t.conclude(r, e, o.EndedAtMs, conclusion{interrupted: o.Interrupted != ""})
+}
+
+// conclusion says how much of the usual rules an end follows.
+type conclusion struct {
+	interrupted bool // neither streak nor backoff: it was not the job's doing
+	restored    bool // the history row exists already
+	nextMs      store.Int
+}
+
+// conclude is the part every end shares: the job's state, its one-shot rule
+// and deadline, the run's departure, the history row.
+func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
+	done := *r
+	done.Phase = PhaseDone
+	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil {
+		edited := j.state.RunningScheduleChangeID != ""
+		j, err := t.editState(j, func(s *store.State) { applyEnd(s, &e, c, t.now) })
+		if err != nil {
+			return err
+		}
+		if err := t.afterEnd(j, r, &e, endedAtMs, edited); err != nil {
+			return err
+		}
+		if _, stays := t.st.jobs.Get(j.ID); !stays {
+			done.Gone = &goneJob{name: j.Name, agentID: j.def.AgentID}
+		}
+	}
+	if err := t.forgetPlan(r); err != nil {
+		return err
+	}
+	t.putRun(&done)
+	t.orders = append(t.orders, Order{Settled: r.ReceiptID})
+	if err := store.PruneReceipts(t.tx, r.JobID, t.id.receiptsKept); err != nil {
+		return err
+	}
+	if c.restored {
+		t.wrote, t.marks.ended = true, true
+		return t.emit(Event{Kind: EventRecovered, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(e.Status),
+			Detail: json.RawMessage(`{"was":"active","becomes":"restored"}`)})
+	}
+	return t.record(&done, e, endedAtMs)
+}
+
+// applyEnd moves a job's state over the end of one of its runs.
+func applyEnd(s *store.State, e *entry, c conclusion, nowMs int64) {
+	s.QueuedAtMs, s.RunningAtMs, s.RunningReceiptID, s.RunningScheduleChangeID = store.Int{}, store.Int{}, "", ""
+	s.LastRunAtMs = store.Some(e.RunAtMs)
+	if e.RunAtMs == 0 {
+		s.LastRunAtMs = store.Some(nowMs)
+	}
+	s.LastRunStatus, s.LastStatus = string(e.Status), string(e.Status)
+	s.LastError, s.LastErrorReason = e.Error, e.ErrorReason
+	s.LastDiagnostics = e.Diagnostics
+	s.LastDiagnosticSummary, _ = cutText(e.Summary, summaryChars)
+	s.LastDurationMs = store.Some(e.DurationMs)
+	s.LastDelivered, s.LastDeliveryStatus, s.LastDeliveryError = nil, "not-requested", ""
+	s.LastRunInterruptionReason = ""
+	switch {
+	case c.interrupted:
+		s.LastRunInterruptionReason = "gateway-restart"
+	case e.Status == StatusError:
+		s.ConsecutiveErrors, s.ConsecutiveSkipped = store.Some(s.ConsecutiveErrors.N+1), store.Some(0)
+	case e.Status == StatusSkipped:
+		s.ConsecutiveErrors, s.ConsecutiveSkipped = store.Some(0), store.Some(s.ConsecutiveSkipped.N+1)
+	default:
+		s.ConsecutiveErrors, s.ConsecutiveSkipped = store.Some(0), store.Some(0)
+	}
+}
+
+// afterEnd decides what the end of a run means for the job's schedule. The
+// deadline moved when the slot was requested; a newer edit stands as it is;
+// a manual run changes nothing here.
+func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) error {
+	if edited || !r.timed() {
+		return nil
+	}
+	if j.timedOneShot() {
+		return t.endOneShot(j, e)
+	}
+	if j.def.Schedule.Kind != "cron" {
+		return nil
+	}
+	nextMs, ok := j.NextRunMs()
+	freeMs := endedAtMs + refireGapMs
+	if !ok || nextMs >= freeMs || !j.Enabled {
+		return nil
+	}
+	markMs, err := t.pass(j, max(nextMs-1, j.state.RotaConsumedMs.N), freeMs-1, RuleRefireGap, openRun{r.RunID})
+	if err != nil {
+		return err
+	}
+	_, err = t.editState(j, func(s *store.State) {
+		s.RotaConsumedMs, s.NextRunAtMs = store.Some(markMs), t.deadlineAfter(j, markMs)
+	})
+	return err
+}
+
+// endOneShot ends a one-shot job: gone when it asked for that and succeeded,
+// else kept and disabled. Nothing runs it again by itself.
+func (t *turn) endOneShot(j *Job, e *entry) error {
+	if j.def.DeleteAfterRun && e.CompletionStatus == "succeeded" {
+		return t.deleteJob(j)
+	}
+	return t.setEnabled(j, false)
+}
+
+// completion is the whole run's verdict where nothing is delivered.
+func completion(s Status) string {
+	if s == StatusOK {
+		return "succeeded"
+	}
+	return "failed"
+}
+
+// skip ends a run that never started. A run that reached the ledger gets its
+// receipt finished; one that did not gets only the history row and, for a
+// slot, the mark.
+func (t *turn) skip(r *Run, cell Transition, c *circumstance) error {
+	reason := c.reason
+	if c.outcome != nil {
+		reason = c.outcome.Error
+	}
+	if reason == "" {
+		reason = t.unrunnable(r)
+	}
+	if reason == "" {
+		reason = cell.Why
+	}
+	e := entry{Status: StatusSkipped, CompletionStatus: "failed", Error: reason, Reason: reason, RunAtMs: r.ActiveAtMs}
+	if cell.Receipt == "" {
+		return t.skipUnrequested(r, e)
+	}
+	if done, err := store.FinishReceipt(t.tx, r.ReceiptID, cell.Receipt, t.now, reason); err != nil || !done {
+		return err
+	}
+	return t.concludeSkip(r, e)
+}
+
+// concludeSkip ends a requested or refused run: the job's last run stays what
+// it was, for nothing ran; only its markers go.
+func (t *turn) concludeSkip(r *Run, e entry) error {
+	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil {
+		j, err := t.editState(j, func(s *store.State) {
+			s.QueuedAtMs, s.RunningAtMs, s.RunningReceiptID, s.RunningScheduleChangeID = store.Int{}, store.Int{}, "", ""
+		})
+		if err != nil {
+			return err
+		}
+		if _, hasNext := j.NextRunMs(); r.timed() && j.timedOneShot() && j.Enabled && !hasNext {
+			if err := t.setEnabled(j, false); err != nil { // its only slot is spent
+				return err
+			}
+		}
+	}
+	if err := t.forgetPlan(r); err != nil {
+		return err
+	}
+	done := *r
+	done.Phase = PhaseDone
+	t.putRun(&done)
+	if r.Phase == PhaseActive {
+		t.orders = append(t.orders, Order{Settled: r.ReceiptID})
+	}
+	return t.record(r, e, t.now)
+}
+
+// skipUnrequested records an attempt that may not even become a request: the
+// job says so, its siblings go on, and a slot is consumed.
+func (t *turn) skipUnrequested(r *Run, e entry) error {
+	j, ok := t.st.jobs.Get(r.JobID)
+	if !ok {
+		return nil
+	}
+	j, err := t.editState(j, func(s *store.State) {
+		s.LastRunAtMs, s.LastRunStatus, s.LastStatus = store.Some(t.now), string(StatusSkipped), string(StatusSkipped)
+		s.LastError = e.Error
+		s.ConsecutiveSkipped = store.Some(s.ConsecutiveSkipped.N + 1)
+	})
+	if err != nil {
+		return err
+	}
+	if r.timed() {
+		if err := t.decide(j.ID, slotRange{r.SlotMs, r.SlotMs, 1}, RuleUnrunnable, map[string]string{"reason": e.Error}); err != nil {
+			return err
+		}
+		if j, err = t.consume(j, r.SlotMs, RuleUnrunnable, map[string]string{"reason": e.Error}); err != nil {
+			return err
+		}
+		if j.timedOneShot() {
+			if err := t.setEnabled(j, false); err != nil {
+				return err
+			}
+		}
+	}
+	return t.record(r, e, t.now)
+}
+
+// interruption is the entry's account of a run that was cut short.
+func interruption(reason string, p *Process, alive bool) (json.RawMessage, error) {
+	type process struct {
+		Process
+		Alive bool `json:"alive"`
+	}
+	var seen *process
+	if p != nil {
+		seen = &process{*p, alive}
+	}
+	return encode(struct {
+		Reason  string   `json:"reason"`
+		Process *process `json:"process"`
+	}{reason, seen})
+}

@@ -1,0 +1,232 @@
+package worker
+
+import (
+	"strconv"
+
+	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// perTurn bounds each duty of a turn; what is left makes the next turn start at once.
+const perTurn = 256
+
+// requestDue is the first duty: every deadline that has come becomes a request
+// or a decision. It reports whether deadlines are left over.
+func (t *turn) requestDue() (more bool, err error) {
+	for range perTurn {
+		key, id, ok := t.st.due.Min()
+		if !ok || key.deadlineMs > t.now {
+			return false, nil
+		}
+		j, _ := t.st.jobs.Get(id)
+		open, isOpen := t.st.open.Get(id)
+		if !isOpen {
+			open = t.timedRun(j)
+		}
+		if err := t.duty(open, InSlotDue); err != nil {
+			return false, err
+		}
+	}
+	key, _, ok := t.st.due.Min()
+	return ok && key.deadlineMs <= t.now, nil
+}
+
+// timedRun is the run that the job's deadline asks for, not yet in the ledger.
+func (t *turn) timedRun(j *Job) *Run {
+	slotMs, trigger := j.state.NextRunAtMs.N, TriggerTimer
+	if p, ok := j.nextPlan(); ok {
+		slotMs, trigger = p.SlotMs, TriggerCatchUp
+	}
+	again := ""
+	if c := j.state.RotaConsumedMs; c.Set && slotMs <= c.N && trigger == TriggerTimer && j.timedOneShot() {
+		again = strconv.FormatInt(j.UpdatedMs, 10) // a one-shot deliberately opened again
+	}
+	id := store.SlotID(t.id.storeKey, j.ID, slotMs, again)
+	return &Run{ReceiptID: id, RunID: id, JobID: j.ID, Trigger: trigger, SlotMs: slotMs, RequestedAtMs: t.now,
+		order: queueKey{slotMs, j.SortOrder, j.UpdatedMs, j.ID, id}}
+}
+
+// nextPlan is the planned late run that the deadline stands for.
+func (j *Job) nextPlan() (store.PlanRow, bool) {
+	c := j.state.StartupCatchupAtMs
+	if len(j.plan) == 0 || !c.Set || c != j.state.NextRunAtMs {
+		return store.PlanRow{}, false
+	}
+	return j.plan[0], true
+}
+
+// request puts a run into the ledger. For a timed run the deadline and the
+// mark move in the same commit.
+func (t *turn) request(r *Run) error {
+	j, ok := t.st.jobs.Get(r.JobID)
+	if !ok {
+		return errNoJob("request", r.JobID)
+	}
+	requestRunID := ""
+	if !r.timed() {
+		requestRunID = r.RunID
+	}
+	err := store.InsertReceipt(t.tx, store.Receipt{ID: r.ReceiptID, JobID: j.ID, ConfigRevision: job.Revision(j.Definition),
+		AgentID: j.def.AgentID, RequestRunID: requestRunID, OwnerPID: t.id.pid, StartedAtMs: t.now})
+	if store.Class(err) == store.Constraint && r.timed() {
+		// The id exists all the same: an old ledger, or a mark that was lost.
+		// Deadline and mark move past it so that nothing spins.
+		if err := t.decide(j.ID, slotRange{r.SlotMs, r.SlotMs, 1}, RuleKnown, openRun{r.RunID}); err != nil {
+			return err
+		}
+		_, err = t.consume(j, r.SlotMs, RuleKnown, openRun{r.RunID})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if j, err = t.editState(j, func(s *store.State) { s.QueuedAtMs = store.Some(t.now) }); err != nil {
+		return err
+	}
+	if r.timed() {
+		if _, err = t.consume(j, r.SlotMs, RuleOverlap, openRun{r.RunID}); err != nil {
+			return err
+		}
+	}
+	next := *r
+	next.Phase = PhaseRequested
+	t.putRun(&next)
+	t.wrote, t.marks.requested = true, true
+	return t.emit(Event{Kind: EventRequested, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(r.Trigger)})
+}
+
+// openRun is the detail of a decision that another run explains.
+type openRun struct {
+	RunID string `json:"runId"`
+}
+
+// consume advances a job past a decided slot: the mark rises to it and over
+// every later slot that has passed too, which are recorded under rule, and the
+// deadline becomes the next slot.
+func (t *turn) consume(j *Job, slotMs int64, rule Rule, detail any) (*Job, error) {
+	markMs, err := t.pass(j, max(slotMs, j.state.RotaConsumedMs.N), t.now, rule, detail)
+	if err != nil {
+		return nil, err
+	}
+	return t.editState(j, func(s *store.State) {
+		s.RotaConsumedMs = store.Some(markMs)
+		s.StartupCatchupAtMs, s.PacedNextRunAtMs, s.ForcePreservedNextRunAtMs = store.Int{}, store.Int{}, store.Int{}
+		s.NextRunAtMs = t.deadlineAfter(j, markMs)
+	})
+}
+
+// pass records the natural slots in (afterMs, untilMs] as decided under one
+// rule, as one row, and gives the last of them, or afterMs where there is none.
+func (t *turn) pass(j *Job, afterMs, untilMs int64, rule Rule, detail any) (lastMs int64, err error) {
+	passed := schedule.Due(j.timing, afterMs, untilMs, schedule.CatchUp{Policy: schedule.Skip})
+	if passed.Slots == 0 {
+		return afterMs, nil
+	}
+	return passed.LastMs, t.decide(j.ID, slotRange{passed.FirstMs, passed.LastMs, passed.Slots}, rule, detail)
+}
+
+// deadlineAfter is the job's natural deadline once everything up to markMs is
+// decided, and unset where there is none.
+func (t *turn) deadlineAfter(j *Job, markMs int64) store.Int {
+	next := *j
+	next.state.RotaConsumedMs = store.Some(markMs)
+	if slotMs, ok := next.naturalNext(t.now); ok {
+		return store.Some(slotMs)
+	}
+	return store.Int{}
+}
+
+// overlap records that a due slot found the job's timed run still open.
+func (t *turn) overlap(r *Run) error {
+	j, ok := t.st.jobs.Get(r.JobID)
+	if !ok {
+		return nil
+	}
+	slotMs := j.state.NextRunAtMs.N
+	markMs, err := t.pass(j, slotMs-1, t.now, RuleOverlap, openRun{r.RunID})
+	if err != nil {
+		return err
+	}
+	_, err = t.consume(j, max(slotMs, markMs), RuleOverlap, openRun{r.RunID})
+	return err
+}
+
+// activateQueued is the second duty: requests become active while places are free.
+func (t *turn) activateQueued() error {
+	for range perTurn {
+		if t.st.active.Len() >= t.cfg.MaxConcurrent {
+			return nil
+		}
+		_, r, ok := t.st.queue.Min()
+		if !ok {
+			return nil
+		}
+		in := InPlaceFree
+		if j, ok := t.st.jobs.Get(r.JobID); !ok || j.unrunnable() != "" {
+			in = InUnrunnable
+		}
+		if err := t.duty(r, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// duty moves one run in its own savepoint, so that one broken job does not
+// block its siblings: a refusal sets the job aside until someone edits it or
+// rota starts again.
+func (t *turn) duty(r *Run, in Input) error {
+	_, refusal, fatal := t.apply(func(t *turn) (any, error) { return nil, t.step(r, in, nil) })
+	if refusal == nil || fatal != nil {
+		return fatal
+	}
+	if r.Phase == PhaseRequested { // it keeps its receipt and leaves the queue
+		t.st.queue = t.st.queue.Delete(r.order)
+	}
+	detail, err := encode(map[string]string{"reason": refusal.Error(), "input": in.String()})
+	if err != nil {
+		return err
+	}
+	if j, ok := t.st.jobs.Get(r.JobID); ok {
+		next := *j
+		next.SetAside = refusal.Error()
+		t.putJob(&next)
+	}
+	return t.emit(Event{Kind: EventWarning, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Detail: detail})
+}
+
+// activate gives a request its place: marker swap, receipt start, launch. The
+// payload is frozen here; a later edit does not reach the run.
+func (t *turn) activate(r *Run) error {
+	j, ok := t.st.jobs.Get(r.JobID)
+	if !ok {
+		return errNoJob("activate", r.JobID)
+	}
+	if err := store.ActivateReceipt(t.tx, r.ReceiptID, job.Revision(j.Definition), t.id.pid, t.now); err != nil {
+		return err
+	}
+	j, err := t.editState(j, func(s *store.State) {
+		s.QueuedAtMs, s.LastError = store.Int{}, ""
+		s.RunningAtMs, s.RunningReceiptID = store.Some(t.now), r.ReceiptID
+	})
+	if err != nil {
+		return err
+	}
+	next := *r
+	next.Phase, next.ActiveAtMs = PhaseActive, t.now
+	t.putRun(&next)
+	t.orders = append(t.orders, Order{Launch: launchOf(j, &next)})
+	t.wrote, t.marks.activated = true, true
+	return t.emit(Event{Kind: EventStarted, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(r.Trigger)})
+}
+
+// launchOf is what the launcher gets for an active run.
+func launchOf(j *Job, r *Run) *Launch {
+	return &Launch{ReceiptID: r.ReceiptID, RunID: r.RunID, JobID: j.ID, JobName: j.Name, Trigger: r.Trigger,
+		SlotMs: r.SlotMs, RunAtMs: r.ActiveAtMs, Attempt: 1, Mode: r.Mode, Payload: j.def.Payload}
+}
+
+func errNoJob(op, id string) error {
+	return refuse(job.CodeNotFound, op, "job "+id+" is gone", "")
+}

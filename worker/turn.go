@@ -1,0 +1,232 @@
+package worker
+
+import (
+	"encoding/json"
+
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// identity is what stays the same for the life of a worker.
+type identity struct {
+	storeKey     string
+	pid          int64
+	bootID       string
+	receiptsKept int
+}
+
+// turn is one transaction in the making: the rows, the memory staged beside
+// them, and what will leave after the commit. Only a turn has a store.Tx, and
+// only the worker's goroutine has a turn.
+//
+// What a turn does is a function of the rows, the messages and now: it reads
+// no clock, draws no random number and waits for nobody.
+type turn struct {
+	tx  *store.Tx
+	now int64 // wall clock, read once
+	cfg *Config
+	id  *identity
+	st  state // staged
+
+	orders []Order
+	events []Event
+	// touched are jobs whose state may differ from their row; written once, at
+	// the end of the turn.
+	touched []string
+	isTouch map[string]bool
+	wrote   bool // something beside touched state was written
+	marks   marks
+}
+
+// marks tell the crash tests what the commit holds.
+type marks struct{ requested, activated, ended bool }
+
+// staging is what a savepoint must be able to take back beside the rows.
+type staging struct {
+	st             state
+	orders, events int
+	touched        int
+	wrote          bool
+	marks          marks
+}
+
+func (t *turn) stage() staging {
+	return staging{t.st, len(t.orders), len(t.events), len(t.touched), t.wrote, t.marks}
+}
+
+func (t *turn) unstage(s staging) {
+	for _, id := range t.touched[s.touched:] {
+		delete(t.isTouch, id)
+	}
+	t.st, t.orders, t.events = s.st, t.orders[:s.orders], t.events[:s.events]
+	t.touched, t.wrote, t.marks = t.touched[:s.touched], s.wrote, s.marks
+}
+
+// apply runs one message in its own savepoint. A refusal by rota's rules or a
+// constraint rolls that savepoint back and is the message's answer; any other
+// error ends the turn.
+func (t *turn) apply(message func(*turn) (any, error)) (answer any, refusal, fatal error) {
+	before := t.stage()
+	if err := t.tx.Savepoint(); err != nil {
+		return nil, nil, err
+	}
+	answer, err := message(t)
+	if err == nil {
+		return answer, nil, t.tx.Release()
+	}
+	if store.EndsTurn(err) {
+		return nil, nil, err
+	}
+	t.unstage(before)
+	if err := t.tx.RollbackTo(); err != nil {
+		return nil, nil, err
+	}
+	return nil, err, t.tx.Release()
+}
+
+// touch notes that a job's state must be written at the end of the turn.
+func (t *turn) touch(id string) {
+	if t.isTouch[id] {
+		return
+	}
+	if t.isTouch == nil {
+		t.isTouch = make(map[string]bool)
+	}
+	t.isTouch[id] = true
+	t.touched = append(t.touched, id)
+}
+
+// flush writes the staged states: one UPDATE a job and turn, however many
+// transitions touched it.
+func (t *turn) flush() error {
+	for _, id := range t.touched {
+		j, ok := t.st.jobs.Get(id)
+		if !ok {
+			continue
+		}
+		if err := store.UpdateState(t.tx, id, j.State, j.RuntimeMs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dirty reports whether there is anything to commit.
+func (t *turn) dirty() bool { return t.wrote || len(t.touched) > 0 }
+
+// editState changes a job's state in memory and marks it for the flush.
+func (t *turn) editState(j *Job, edit func(*store.State)) (*Job, error) {
+	is := j.state
+	edit(&is)
+	raw, err := store.EncodeState(j.State, &j.state, &is)
+	if err != nil {
+		return nil, err
+	}
+	next := *j
+	next.State, next.state, next.RuntimeMs = raw, is, t.now
+	t.touch(j.ID)
+	return t.putJob(&next), nil
+}
+
+// putJob installs a new value of a job and keeps the deadline index true.
+func (t *turn) putJob(j *Job) *Job {
+	if was, ok := t.st.jobs.Get(j.ID); ok && was.inDue {
+		t.st.due = t.st.due.Delete(was.dueAt)
+	}
+	open, _ := t.st.open.Get(j.ID)
+	j.inDue = false
+	if deadlineMs, ok := j.NextRunMs(); ok && j.Enabled && t.cfg.Enabled && j.SetAside == "" && (open == nil || open.timed()) {
+		j.inDue = true
+		j.dueAt = dueKey{deadlineMs, j.SortOrder, j.UpdatedMs, j.ID}
+		t.st.due = t.st.due.Put(j.dueAt, j.ID)
+	}
+	t.st.jobs = t.st.jobs.Put(j.ID, j)
+	return j
+}
+
+// reindex puts a job under the right deadline after its open run changed.
+func (t *turn) reindex(jobID string) {
+	if j, ok := t.st.jobs.Get(jobID); ok {
+		next := *j
+		t.putJob(&next)
+	}
+}
+
+// dropJob forgets a job.
+func (t *turn) dropJob(j *Job) {
+	if j.inDue {
+		t.st.due = t.st.due.Delete(j.dueAt)
+	}
+	t.st.jobs = t.st.jobs.Delete(j.ID)
+}
+
+// putRun installs a run at its phase; PhaseDone forgets it.
+func (t *turn) putRun(r *Run) {
+	t.st.queue = t.st.queue.Delete(r.order)
+	t.st.active = t.st.active.Delete(r.ReceiptID)
+	t.st.open = t.st.open.Delete(r.JobID)
+	t.st.byRun = t.st.byRun.Delete(r.RunID)
+	switch r.Phase {
+	case PhaseRequested:
+		t.st.queue = t.st.queue.Put(r.order, r)
+	case PhaseActive:
+		t.st.active = t.st.active.Put(r.ReceiptID, r)
+	default:
+		t.reindex(r.JobID)
+		return
+	}
+	t.st.open = t.st.open.Put(r.JobID, r)
+	t.st.byRun = t.st.byRun.Put(r.RunID, r)
+	t.reindex(r.JobID)
+}
+
+// emit adds an event to the ledger and to what is published after the commit.
+func (t *turn) emit(e Event) error {
+	t.st.seq++
+	e.Seq, e.AtMs = t.st.seq, t.now
+	if e.Job == nil {
+		e.Job, _ = t.st.jobs.Get(e.JobID)
+	}
+	t.wrote = true
+	t.events = append(t.events, e)
+	return store.InsertEvent(t.tx, store.EventRow{
+		Seq: e.Seq, AtMs: e.AtMs, Kind: e.Kind, JobID: e.JobID, RunID: e.RunID, SlotMs: e.SlotMs,
+		Status: e.Status, Detail: e.Detail,
+	})
+}
+
+// slotRange is a range of natural slots: the first, the last, and how many.
+type slotRange struct{ fromMs, toMs, slots int64 }
+
+// decide records that slots will not run. A range that continues the job's
+// latest one under the same rule and detail extends it.
+func (t *turn) decide(jobID string, r slotRange, rule Rule, detail any) error {
+	raw, err := json.Marshal(detail)
+	if err != nil {
+		return err
+	}
+	row := store.SlotRow{JobID: jobID, FromMs: r.fromMs, ToMs: r.toMs, Slots: r.slots,
+		Rule: string(rule), Verdict: rules[rule].Verdict, Detail: raw, AtMs: t.now}
+	t.wrote = true
+	extended, err := store.ExtendSlots(t.tx, row)
+	if err != nil {
+		return err
+	}
+	if !extended {
+		t.st.seq++
+		row.Seq = t.st.seq
+		if err := store.InsertSlots(t.tx, row); err != nil {
+			return err
+		}
+	}
+	summary, err := json.Marshal(map[string]any{"rule": rule, "verdict": row.Verdict, "fromMs": r.fromMs, "toMs": r.toMs, "slots": r.slots})
+	if err != nil {
+		return err
+	}
+	return t.emit(Event{Kind: EventSkippedSlot, JobID: jobID, SlotMs: r.toMs, Status: row.Verdict, Detail: summary})
+}
+
+// refuse makes the usual refusal of a command.
+func refuse(code job.Code, op, message, hint string) *job.Error {
+	return &job.Error{Code: code, Op: op, Message: message, Hint: hint}
+}
