@@ -29,6 +29,9 @@
 //     lock file; there only SQLite's own lock refuses the second process.
 //   - The roll-back of a whole virtual machine cannot be seen: the file and the
 //     lock file go back together.
+//   - A write-ahead log says nothing of the file it belongs to. One that is of a
+//     later start, or shows another file id, is refused; the log of another
+//     database that happens to fit is not noticed.
 //   - A fenced file keeps every row, but SQLite folds a write-ahead log that
 //     lies beside it into the main file when the connection closes.
 //   - With durability Normal a power cut may lose the newest commits; a kill

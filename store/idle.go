@@ -17,7 +17,7 @@ type Checkpoint struct {
 }
 
 // Checkpoint moves what it can from the log to the main file. It waits for
-// nothing. The log file keeps its size and is overwritten from its start.
+// nothing.
 func (i *Idle) Checkpoint() (Checkpoint, error) {
 	if err := i.usable("checkpoint"); err != nil {
 		return Checkpoint{}, err
@@ -35,7 +35,18 @@ func (i *Idle) Checkpoint() (Checkpoint, error) {
 	return c, wrap("checkpoint", i.s.path, err)
 }
 
-// WALBytes is the size of the log file, 0 if there is none.
+// Pending is the number of frames that only the log holds: what to checkpoint
+// by. It moves nothing.
+func (i *Idle) Pending() (int, error) {
+	if err := i.usable("checkpoint"); err != nil {
+		return 0, err
+	}
+	c, err := i.s.session.checkpoint("NOOP")
+	return c.WALFrames - c.Moved, wrap("checkpoint", i.s.path, err)
+}
+
+// WALBytes is the size of the log file, 0 if there is none. It is a high-water
+// mark, for people: a log that was moved keeps its size and is overwritten.
 func (i *Idle) WALBytes() int64 {
 	info, err := os.Stat(i.s.path + "-wal")
 	if err != nil {

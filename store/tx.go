@@ -185,6 +185,9 @@ const savepointName = "message"
 
 // Savepoint opens the savepoint in which one message is applied.
 func (t *Tx) Savepoint() error {
+	if err := t.usable("savepoint"); err != nil {
+		return err
+	}
 	if t.savepoint {
 		return t.fail("savepoint", misuse("savepoint", t.s.path, "savepoints are not nested"))
 	}
@@ -218,17 +221,14 @@ func (t *Tx) Release() error {
 }
 
 func (t *Tx) closesSavepoint() error {
-	if t.savepoint {
-		return nil
+	if err := t.usable("savepoint"); err != nil || t.savepoint {
+		return err
 	}
 	return t.fail("savepoint", misuse("savepoint", t.s.path, "no savepoint is open"))
 }
 
 // onSavepoint: whatever goes wrong here ends the turn.
 func (t *Tx) onSavepoint(query string) error {
-	if err := t.usable("savepoint"); err != nil {
-		return err
-	}
 	err := t.s.fault("savepoint")
 	if err == nil {
 		_, err = t.s.session.stmts.exec(query)

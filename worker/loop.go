@@ -28,26 +28,43 @@ type batch struct {
 
 // turn takes what waits and does one transaction with it. more says that the
 // next turn should start at once. The error is final.
+//
+// After a failed turn nothing is tried until the hold is over. On a full disk
+// reads go on meanwhile and writes are refused; when the hold is over, one turn
+// with the outcomes, or with nothing but a note, finds out whether there is
+// space again.
 func (w *Worker) turn() (more bool, err error) {
-	if w.clock.MonoMs() < w.trouble.untilMs {
+	holding := w.clock.MonoMs() < w.trouble.untilMs
+	if holding && !w.trouble.full {
 		return false, nil
 	}
+	probe := w.trouble.full && !holding
 	nowMs := w.clock.WallMs()
 	installed := w.install()
-	b := batch{outcomes: w.outcomes.take(outcomesPerTurn), calls: w.commands.take(commandsPerTurn)}
-	if len(b.outcomes) == 0 && len(b.calls) == 0 && !installed && !w.dutyWaits(nowMs) {
+	var b batch
+	if !holding {
+		b.outcomes = w.outcomes.take(outcomesPerTurn)
+	}
+	if !probe {
+		b.calls = w.commands.take(commandsPerTurn)
+	}
+	duty := !w.trouble.full && w.dutyWaits(nowMs)
+	if len(b.outcomes) == 0 && len(b.calls) == 0 && !installed && !duty && !probe {
 		return false, nil
 	}
 	err = w.commitTurn(nowMs, &b, func(t *turn) error {
+		t.wrote = probe
 		if installed {
 			t.rebuild()
 		}
-		w.applyBatch(t, &b)
+		if err := w.applyBatch(t, &b); err != nil || w.trouble.full {
+			return err
+		}
 		more, err = w.duties(t)
 		return err
 	})
-	more = more || w.outcomes.len() > 0 || w.commands.len() > 0
-	return more && err == nil, err
+	more = more || probe || w.outcomes.len() > 0 || w.commands.len() > 0
+	return more && err == nil && w.trouble.attempts == 0, err
 }
 
 // install makes the newest pushed configuration current.
@@ -105,13 +122,16 @@ func (w *Worker) duties(t *turn) (more bool, err error) {
 	return more, nil
 }
 
-// applyBatch applies the messages in order and keeps their answers. An error
-// that ends the turn is kept by the transaction, which refuses all that
-// follows and its own commit.
-func (w *Worker) applyBatch(t *turn, b *batch) {
+// applyBatch applies the messages in order and keeps their answers. Its error
+// ends the turn.
+func (w *Worker) applyBatch(t *turn, b *batch) error {
 	for i := range b.outcomes {
 		o := &b.outcomes[i]
-		if _, refusal, fatal := t.apply(func(t *turn) (any, error) { return nil, t.takeOutcome(o) }); refusal != nil && fatal == nil {
+		_, refusal, fatal := t.apply(func(t *turn) (any, error) { return nil, t.takeOutcome(o) })
+		if fatal != nil {
+			return fatal
+		}
+		if refusal != nil {
 			w.log.Error("an outcome was refused", "receipt", o.ReceiptID, "err", refusal)
 		}
 	}
@@ -123,10 +143,11 @@ func (w *Worker) applyBatch(t *turn, b *batch) {
 		}
 		value, refusal, fatal := t.apply(func(t *turn) (any, error) { return t.handle(c.command) })
 		if fatal != nil {
-			return
+			return fatal
 		}
 		b.answers[i] = answer{value, refusal}
 	}
+	return nil
 }
 
 // closedTo refuses a command that may not be tried now.

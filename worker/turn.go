@@ -78,10 +78,7 @@ func (t *turn) apply(message func(*turn) (any, error)) (answer any, refusal, fat
 		return nil, nil, err
 	}
 	t.unstage(before)
-	if err := t.tx.RollbackTo(); err != nil {
-		return nil, nil, err
-	}
-	return nil, err, t.tx.Release()
+	return nil, err, t.tx.RollbackTo()
 }
 
 // touch notes that a job's state must be written at the end of the turn.

@@ -273,8 +273,12 @@ func (w *Worker) sleep(ctx context.Context) {
 	commands, outcomes := w.commands.ready, w.outcomes.ready
 	if holdMs := w.trouble.untilMs - w.clock.MonoMs(); holdMs > 0 {
 		// After a failed turn nothing is tried before the hold is over, or the
-		// loop would spin on a broken disk. Commands wait, bounded by their lane.
-		waitMs, commands, outcomes = holdMs, nil, nil
+		// loop would spin on a broken disk. Commands wait, bounded by their
+		// lane, except that a full disk is told at once.
+		waitMs, outcomes = holdMs, nil
+		if !w.trouble.full {
+			commands = nil
+		}
 	}
 	stop := ctx.Done()
 	if w.stopping.Load() {

@@ -88,7 +88,9 @@ func failureOf(err error) *failure {
 	case errors.As(err, &fail):
 		return fail
 	case errors.As(err, &noServer):
-		return &failure{Exit: exitNoServer, Code: "no_server", Message: err.Error(), Hint: "rota serve", Err: err}
+		return &failure{Exit: exitNoServer, Code: "no_server", Err: err,
+			Message: fmt.Sprintf("no rota daemon answers at %s: %v", noServer.SocketPath, noServer.Err),
+			Hint:    "start one with `rota serve`, or name its --state-dir"}
 	case errors.As(err, &wire):
 		return wireFailure(wire)
 	case errors.As(err, &file):

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rota-scheduler/rota/worker"
+	"github.com/rota-scheduler/rota/worker/job"
 )
 
 func newWhyCommand(a *app) *cobra.Command {
@@ -73,13 +74,43 @@ func (a *app) printWhy(raw json.RawMessage) error {
 		a.printText("No decision is kept about this slot of " + escapeText(name) + ".\n")
 		return nil
 	}
-	a.printText(fmt.Sprintf("%s, slot %s\n", escapeText(name), localTime(why.SlotMs)))
+	slot := "no slot yet"
+	if why.SlotMs != 0 {
+		slot = "slot " + localTime(why.SlotMs)
+	}
+	a.printText(fmt.Sprintf("%s, %s\n", escapeText(name), slot))
 	for _, d := range why.Decisions {
-		detail := ""
-		if len(d.Detail) > 0 && string(d.Detail) != "null" && string(d.Detail) != "{}" {
-			detail = "  " + escapeText(string(d.Detail))
+		text, inputs := splitDetail(d.Detail)
+		line := fmt.Sprintf("  %s  %s (%s)", localTime(d.AtMs), d.Verdict, d.Rule)
+		if text != "" {
+			line += ": " + text
 		}
-		a.printText(fmt.Sprintf("  %s  %-20s %s%s\n", localTime(d.AtMs), escapeText(d.Rule), escapeText(d.Verdict), detail))
+		a.printText(escapeText(line) + "\n")
+		for _, input := range inputs {
+			a.printText("    " + escapeText(input) + "\n")
+		}
 	}
 	return nil
+}
+
+// maxInputText cuts one input of a decision; --json has all of it.
+const maxInputText = 200
+
+// splitDetail takes the sentence out of a decision's detail; the rest are its
+// inputs, one "key value" each.
+func splitDetail(detail json.RawMessage) (text string, inputs []string) {
+	for key, value := range job.Members(detail) {
+		switch {
+		case key == "text":
+			_ = json.Unmarshal(value, &text) // not a string: there is no sentence
+		case string(value) == "null":
+		default:
+			shown := []rune(string(value))
+			if len(shown) > maxInputText {
+				shown = append(shown[:maxInputText], '…')
+			}
+			inputs = append(inputs, key+" "+string(shown))
+		}
+	}
+	return text, inputs
 }

@@ -30,10 +30,10 @@ func Converge(definition []byte, params json.RawMessage, env Env) (Change, error
 	for _, key := range convergedKeys {
 		p.set(key, d.stored[key])
 	}
-	if err := p.converge("payload", d, payloadKeys, d.kind == old.PayloadKind); err != nil {
+	if err := p.converge("payload", d, payloadKeys); err != nil {
 		return Change{}, err
 	}
-	if err := p.converge("delivery", d, deliveryKeys, true); err != nil {
+	if err := p.converge("delivery", d, deliveryKeys); err != nil {
 		return Change{}, err
 	}
 	p.remove("trigger") // a declaration with one was refused above
@@ -63,11 +63,11 @@ func Converge(definition []byte, params json.RawMessage, env Env) (Change, error
 	return c, err
 }
 
-// converge replaces an object member by the declared one. Within an object
-// that stays of its kind, keys that rota does not know are kept.
-func (p *patch) converge(key string, d *draft, known []string, sameKind bool) error {
+// converge replaces an object member by the declared one; keys within it that
+// rota does not know are kept.
+func (p *patch) converge(key string, d *draft, known []string) error {
 	next, stored := d.stored[key], memberOf(p.stored, key)
-	if next != nil && isObject(stored) && sameKind {
+	if next != nil && isObject(stored) {
 		var err error
 		if next, err = overwrite(stored, next, known); err != nil {
 			return err

@@ -72,7 +72,8 @@ func patchDelivery(path string, stored, raw json.RawMessage, env Env) (json.RawM
 		return nil, err
 	}
 	oldMode := "none"
-	if stored == nil {
+	fresh := stored == nil
+	if fresh {
 		stored = json.RawMessage("{}")
 	} else if spec, err := decodeDelivery(path, stored, nil); err == nil {
 		oldMode = spec.Mode
@@ -87,7 +88,10 @@ func patchDelivery(path string, stored, raw json.RawMessage, env Env) (json.RawM
 	if mode != oldMode && !available(mode, availableModes(env)) {
 		return nil, unsupported(f.sub("mode"), "delivery mode", mode, availableModes(env))
 	}
-	edits := append([]Member{{"mode", quoteJSON(mode)}}, modeChange(oldMode, mode)...)
+	edits := modeChange(oldMode, mode)
+	if given || fresh {
+		edits = append(edits, Member{"mode", quoteJSON(mode)})
+	}
 	for _, key := range deliveryKeys[1:] {
 		value, ok := f.find(key)
 		if !ok {

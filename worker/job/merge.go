@@ -213,8 +213,7 @@ func (p *patch) rules() error {
 }
 
 // schedule replaces the schedule. An anchor, a stagger and a zone that the
-// patch does not mention stay where they still fit. A stored schedule of the
-// same kind is edited on its bytes, so that unknown keys survive.
+// patch does not mention stay where they still fit.
 func (p *patch) schedule() error {
 	raw, ok := p.find("schedule")
 	if !ok {
@@ -244,9 +243,6 @@ func (p *patch) schedule() error {
 func replaceSchedule(stored json.RawMessage, old, next *ScheduleSpec) (json.RawMessage, error) {
 	if old.timed() && bytes.Equal(old.encode(), next.encode()) {
 		return stored, nil
-	}
-	if old.Kind != next.Kind {
-		return next.encode(), nil
 	}
 	return overwrite(stored, next.encode(), scheduleKeys)
 }
@@ -320,8 +316,9 @@ func (p *patch) payload() error {
 	}
 	p.kind = kind
 	p.pending = append(p.pending, notes...)
-	p.set("payload", replaced)
-	return nil
+	merged, err := overwrite(stored, replaced, payloadKeys)
+	p.set("payload", merged)
+	return err
 }
 
 func (p *patch) target() error {

@@ -88,7 +88,7 @@ func payloadKind(f *fields) (string, error) {
 	}
 	kind, ok := word(raw, payloadKinds)
 	if !ok {
-		return "", oneOf(f.sub("kind"), payloadKinds)
+		return "", oneOf(f.sub("kind"), availableKinds)
 	}
 	return kind, nil
 }
@@ -235,7 +235,7 @@ func checkCwd(path string, raw json.RawMessage) (json.RawMessage, error) {
 		return nil, e
 	case !filepath.IsAbs(cwd) && !strings.HasPrefix(cwd, "/"):
 		e := invalid(path, "must be an absolute path")
-		e.Hint = "relative to what would change with the way the daemon is started; leave cwd out for the home directory"
+		e.Hint = "what it is relative to depends on how the daemon was started; leave cwd out for the home directory"
 		return nil, e
 	}
 	return raw, nil

@@ -259,7 +259,7 @@ func (in *scheduleInput) expressionZone() error {
 	if zone, err := schedule.LoadZone(in.env.HostZone); err == nil {
 		in.spec.TZ = zone.Name()
 	}
-	in.notes = append(in.notes, fmt.Sprintf("no tz was given: %s, the zone of this host, is stored", in.spec.TZ))
+	in.notes = append(in.notes, fmt.Sprintf("no tz was given: %s, the default zone here, is stored", in.spec.TZ))
 	return nil
 }
 
