@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync/atomic"
 
 	"github.com/rota-scheduler/rota/worker"
 	"github.com/rota-scheduler/rota/worker/job"
@@ -38,42 +37,10 @@ func (h *Host) cronStatus(_ context.Context, p params) (any, error) {
 	snap := h.opts.Worker.Snapshot()
 	s := cronStatus{Enabled: snap.Cron, StorePath: h.opts.DBPath, Storage: "sqlite", SQLitePath: h.opts.DBPath,
 		Jobs: snap.Len(), Durability: h.opts.Durability}
-	if snap.Cron {
-		s.NextWakeAtMs = h.wake.next(snap)
+	if atMs, ok := snap.NextWakeMs(); ok {
+		s.NextWakeAtMs = &atMs
 	}
 	return s, nil
-}
-
-// wakeCache keeps the earliest deadline of one snapshot: status is asked often,
-// and a snapshot never changes.
-type wakeCache struct{ last atomic.Pointer[wakeAt] }
-
-type wakeAt struct {
-	version int64
-	atMs    *int64
-}
-
-func (c *wakeCache) next(snap *worker.Snapshot) *int64 {
-	if last := c.last.Load(); last != nil && last.version == snap.Version {
-		return last.atMs
-	}
-	var earliest *int64
-	for j := range snap.Jobs() {
-		if !j.Enabled || j.SetAside != "" {
-			continue
-		}
-		var state struct {
-			NextRunAtMs *int64 `json:"nextRunAtMs"`
-		}
-		if json.Unmarshal(j.State, &state) != nil || state.NextRunAtMs == nil {
-			continue
-		}
-		if earliest == nil || *state.NextRunAtMs < *earliest {
-			earliest = state.NextRunAtMs
-		}
-	}
-	c.last.Store(&wakeAt{version: snap.Version, atMs: earliest})
-	return earliest
 }
 
 func (h *Host) cronList(_ context.Context, p params) (any, error) {

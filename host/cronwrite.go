@@ -21,7 +21,7 @@ func (h *Host) cronAdd(ctx context.Context, p params) (any, error) {
 	preview := job.DeliveryPreview(added.Job.Definition)
 	if !added.Keyed {
 		members := []job.Member{{Key: "deliveryPreview", Value: preview}}
-		return job.Set(view, append(members, notes(added.Notes)...)...)
+		return withMembers(view, append(members, notes(added.Notes)...))
 	}
 	members := []job.Member{{Key: "created", Value: json.RawMessage("true")}}
 	if !added.Created {
@@ -32,7 +32,12 @@ func (h *Host) cronAdd(ctx context.Context, p params) (any, error) {
 		members = []job.Member{{Key: "created", Value: json.RawMessage("false")}, {Key: "updated", Value: updated}}
 	}
 	members = append(members, job.Member{Key: "job", Value: view}, job.Member{Key: "deliveryPreview", Value: preview})
-	return job.Set([]byte("{}"), append(members, notes(added.Notes)...)...)
+	return withMembers(json.RawMessage("{}"), append(members, notes(added.Notes)...))
+}
+
+// withMembers is an object with members set, as JSON and not as bytes.
+func withMembers(object json.RawMessage, members []job.Member) (json.RawMessage, error) {
+	return job.Set(object, members...)
 }
 
 // notes are what bites: rota's own member of an answer, there only when there

@@ -54,7 +54,6 @@ type Host struct {
 	opts     Options
 	methods  map[string]method
 	listener net.Listener
-	wake     wakeCache
 
 	// writeTimeout is writeTimeout except in tests of slow readers.
 	writeTimeout time.Duration

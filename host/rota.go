@@ -42,10 +42,12 @@ func (p params) runID() (string, error) {
 	return runID, err
 }
 
-// runLogs is what a run printed: so far while it runs, as its history kept it
-// afterwards.
+// runLogs is what a run printed: so far while it is open, as its history kept
+// it afterwards.
 type runLogs struct {
-	RunID   string          `json:"runId"`
+	RunID string `json:"runId"`
+	// Running: the run is not over. One that waits for a place has printed
+	// nothing yet.
 	Running bool            `json:"running"`
 	Text    string          `json:"text"`
 	Status  string          `json:"status,omitempty"`
@@ -65,13 +67,16 @@ func (h *Host) rotaLogs(ctx context.Context, p params) (any, error) {
 			return runLogs{RunID: runID, Running: true, Text: text}, nil
 		}
 	}
+	if _, open := h.opts.Worker.Snapshot().OpenRun(runID); open {
+		return runLogs{RunID: runID, Running: true}, nil
+	}
 	page, err := h.opts.Worker.Runs(ctx, worker.RunsQuery{RunID: runID, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
 	if len(page.Entries) == 0 {
 		return nil, &WireError{Code: CodeInvalidRequest,
-			Message: fmt.Sprintf("no output of a run %s: it is neither active nor in the history (a run that waits has printed nothing)", runID),
+			Message: fmt.Sprintf("no output of a run %s: it is neither open nor in the history", runID),
 			Details: object("code", DetailRunNotFound, "runId", runID, "hint", "rota cron runs --json lists the runs that ended")}
 	}
 	var entry struct{ Summary, Status string }

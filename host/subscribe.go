@@ -79,6 +79,9 @@ func (f *feed) run(ctx context.Context) error {
 			if !ok {
 				return nil
 			}
+			if ev.Seq == 0 {
+				continue // of the moment only: not a committed fact
+			}
 			if f.lastSeq < 0 {
 				f.lastSeq = ev.Seq - 1
 			}

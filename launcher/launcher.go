@@ -66,8 +66,10 @@ type Launcher struct {
 	// exclusively while orphans are reaped: so the reaper knows every child.
 	forks sync.RWMutex
 
-	mu     sync.Mutex // guards active
-	active map[string]*Run
+	mu       sync.Mutex // guards active and stopping
+	active   map[string]*Run
+	stopping bool
+	idle     chan struct{} // sent to, buffered by one, when stopping and nothing is active
 }
 
 // New makes a launcher and opens its launch log.
@@ -102,7 +104,7 @@ func New(opt Options) (*Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Launcher{opt: opt, log: log, hurry: make(chan struct{}), active: make(map[string]*Run)}, nil
+	return &Launcher{opt: opt, log: log, hurry: make(chan struct{}), active: make(map[string]*Run), idle: make(chan struct{}, 1)}, nil
 }
 
 // Run takes orders until ctx ends. Then it launches nothing more, lets active
@@ -113,31 +115,31 @@ func (l *Launcher) Run(ctx context.Context) error {
 	stopReaper := startReaper(l)
 	var (
 		runs     sync.WaitGroup
-		ended    = make(chan string)
 		stop     = ctx.Done()
-		graceEnd <-chan time.Time
 		stopping bool
+		graceEnd <-chan time.Time
+		over     bool
 	)
-	for !stopping || len(l.active) > 0 { // only this goroutine writes active
+	for !over {
 		select {
 		case <-l.opt.Port.Ready:
+			l.take(stopping, &runs)
 		case <-stop:
 			stop, stopping = nil, true
 			timer := time.NewTimer(time.Duration(l.opt.ShutdownGraceMs) * time.Millisecond)
 			defer timer.Stop()
 			graceEnd = timer.C
-		case receiptID := <-ended:
-			l.forget(receiptID)
-			continue
+			over = l.beginStop()
+			l.take(stopping, &runs)
 		case <-graceEnd:
 			graceEnd = nil
 			l.endAll()
-			continue
+		case <-l.idle:
+			over = true
 		}
-		l.take(stopping, &runs, ended)
 	}
-	l.take(true, &runs, ended) // what was committed meanwhile is answered too
 	runs.Wait()
+	l.take(stopping, &runs) // what was committed meanwhile is answered too
 	stopReaper()
 	err := l.log.close()
 	l.opt.Port.Done()
@@ -146,13 +148,13 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 // take carries out every waiting order. A launch that comes while stopping is
 // answered without an effect.
-func (l *Launcher) take(stopping bool, runs *sync.WaitGroup, ended chan<- string) {
+func (l *Launcher) take(stopping bool, runs *sync.WaitGroup) {
 	for _, order := range l.opt.Port.Take() {
 		switch {
 		case order.Launch != nil && stopping:
 			l.opt.Port.Report(l.neverStarted(order.Launch))
 		case order.Launch != nil:
-			l.launch(order.Launch, runs, ended)
+			l.launch(order.Launch, runs)
 		case order.Cancel != nil:
 			c := order.Cancel
 			l.mu.Lock()
@@ -170,34 +172,54 @@ func (l *Launcher) take(stopping bool, runs *sync.WaitGroup, ended chan<- string
 }
 
 // launch starts the goroutine of one run.
-func (l *Launcher) launch(order *worker.Launch, runs *sync.WaitGroup, ended chan<- string) {
-	if l.active[order.ReceiptID] != nil {
-		l.opt.Log.Error("a run was ordered twice; the second order is ignored", "receipt", order.ReceiptID)
-		return
-	}
+func (l *Launcher) launch(order *worker.Launch, runs *sync.WaitGroup) {
 	run, ctx := newRun(l, order)
 	l.mu.Lock()
-	l.active[order.ReceiptID] = run
+	known := l.active[order.ReceiptID] != nil
+	if !known {
+		l.active[order.ReceiptID] = run
+	}
 	l.mu.Unlock()
-	runs.Go(func() {
-		l.opt.Port.Report(run.perform(ctx))
+	if known {
+		l.opt.Log.Error("a run was ordered twice; the second order is ignored", "receipt", order.ReceiptID)
 		run.cancel(nil)
-		ended <- order.ReceiptID
+		return
+	}
+	runs.Go(func() {
+		outcome := run.perform(ctx)
+		run.cancel(nil)
+		l.forget(order.ReceiptID)
+		l.opt.Port.Report(outcome)
 	})
+}
+
+// beginStop notes that nothing more is launched, and reports whether nothing
+// is active.
+func (l *Launcher) beginStop() (idle bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopping = true
+	return len(l.active) == 0
+}
+
+// forget drops a run that has ended.
+func (l *Launcher) forget(receiptID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.active, receiptID)
+	if l.stopping && len(l.active) == 0 {
+		l.idle <- struct{}{} // once: nothing is added while stopping
+	}
 }
 
 // endAll asks every active run to end, and every ending one to be quick.
 func (l *Launcher) endAll() {
 	close(l.hurry)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, run := range l.active {
 		run.cancel(&Stop{Kind: worker.KindShutdown, Message: "the daemon stopped before the run ended"})
 	}
-}
-
-func (l *Launcher) forget(receiptID string) {
-	l.mu.Lock()
-	delete(l.active, receiptID)
-	l.mu.Unlock()
 }
 
 // Output gives what the run with this public id has printed so far, and

@@ -173,12 +173,11 @@ func withoutCutEnd(b []byte) []byte {
 
 // withoutCutStart leaves out a character whose first bytes were not kept.
 func withoutCutStart(b []byte) []byte {
-	for i := 0; i < len(b) && i < utf8.UTFMax; i++ {
-		if utf8.RuneStart(b[i]) {
-			return b[i:]
-		}
+	n := 0
+	for n < len(b) && n < utf8.UTFMax-1 && !utf8.RuneStart(b[n]) {
+		n++
 	}
-	return b
+	return b[n:]
 }
 
 // validFront decodes from the front until the text would exceed max bytes.

@@ -32,17 +32,22 @@ func startReaper(l *Launcher) (stop func()) {
 		r := reaper{l: l, seen: make(map[procID]bool)}
 		look := time.NewTimer(0) // there may be some already
 		defer look.Stop()
+		waiting := true // for look; a stream of ends must not put it off for ever
 		for {
 			select {
 			case <-done:
 				return
 			case <-children:
-				look.Reset(reapAfterMs * time.Millisecond)
+				if waiting {
+					continue
+				}
 			case <-look.C:
-				if r.look() {
-					look.Reset(reapAfterMs * time.Millisecond)
+				if waiting = r.look(); !waiting {
+					continue
 				}
 			}
+			waiting = true
+			look.Reset(reapAfterMs * time.Millisecond)
 		}
 	})
 	return func() {

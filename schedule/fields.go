@@ -11,6 +11,16 @@ type fieldRule struct {
 // size is the number of values: the largest step, and the length of a wrap.
 func (f *fieldRule) size() int { return f.max - f.min + 1 }
 
+func (f *fieldRule) isWeekday() bool { return f == &fieldRules[fieldWeekday] }
+
+// limit is the largest number that may be written: Sunday may be 7.
+func (f *fieldRule) limit() int {
+	if f.isWeekday() {
+		return 7
+	}
+	return f.max
+}
+
 // The fields in the order of the longest form.
 const (
 	fieldSecond = iota

@@ -22,7 +22,7 @@ func (d *dateSet) readField(index int, text string) (string, error) {
 	var plain []string
 	for _, p := range strings.Split(text, ",") {
 		if p == "" {
-			return "", f.refuse(text, "an element of the list is empty", "remove the extra comma, or write * for every value")
+			return "", f.refuse(text, "has an empty element", "remove the extra comma, or write * for every value")
 		}
 		special := false
 		var err error
@@ -48,18 +48,21 @@ func (d *dateSet) readField(index int, text string) (string, error) {
 }
 
 func (f *fieldRule) refuse(input, message, hint string) error {
-	return fault(CodeSyntax, f.name, input, fmt.Sprintf("%q: %s", echo(input), message), hint)
+	return fault(CodeSyntax, f.name, input, fmt.Sprintf("%q %s", echo(input), message), hint)
 }
 
 func (f *fieldRule) refuseRange(input string) error {
 	hint := fmt.Sprintf("write a number from %d to %d", f.min, f.max)
 	switch {
-	case f.name == "day of week" && len(input) == 4:
+	case f.isWeekday() && len(input) == 4:
 		hint = "a year is the last of seven fields: second minute hour day month weekday year"
-	case f.name == "day of week":
+	case f.isWeekday():
 		hint = "write 0 to 7 (0 and 7 are Sunday) or SUN to SAT"
 	}
-	return fault(CodeRange, f.name, input, fmt.Sprintf("%q is not between %d and %d", echo(input), f.min, f.max), hint)
+	if n, err := strconv.Atoi(input); err == nil && n >= f.min && n <= f.limit() {
+		return fault(CodeSyntax, f.name, input, fmt.Sprintf("%q has more than %d digits", echo(input), f.digits), hint)
+	}
+	return fault(CodeRange, f.name, input, fmt.Sprintf("%q is not between %d and %d", echo(input), f.min, f.limit()), hint)
 }
 
 // readDaySpecial handles L, LW and nW.
@@ -76,7 +79,7 @@ func (d *dateSet) readDaySpecial(f *fieldRule, p string) (bool, error) {
 		}
 		d.nearest |= 1 << uint(day)
 	case strings.ContainsAny(p, "LW#"):
-		return false, f.refuse(p, "L and W stand alone or as LW or 15W here", "write L, LW, a day, or a day and W")
+		return false, f.refuse(p, "is not a day: L stands alone or as LW, W follows one day", "write L, LW, a day, or a day and W")
 	default:
 		return false, nil
 	}
@@ -101,7 +104,7 @@ func (d *dateSet) readWeekdaySpecial(f *fieldRule, p string) (bool, error) {
 		return false, err
 	}
 	if parsed.star || parsed.step != 0 {
-		return false, f.refuse(p, "# and L follow a weekday or a range of weekdays", "write e.g. MON#1")
+		return false, f.refuse(p, "has # or L after what is not a weekday or a range of weekdays", "write e.g. MON#1")
 	}
 	var set uint8
 	for _, v := range parsed.values(f) {
@@ -113,7 +116,7 @@ func (d *dateSet) readWeekdaySpecial(f *fieldRule, p string) (bool, error) {
 	case len(nth) == 1 && nth[0] >= '1' && nth[0] <= '5':
 		d.nthWeekday[nth[0]-'1'] |= set
 	default:
-		return false, f.refuse(p, "after # comes 1 to 5, or L for the last", "write e.g. MON#1 or FRI#L")
+		return false, f.refuse(p, "needs 1 to 5, or L for the last, after #", "write e.g. MON#1 or FRI#L")
 	}
 	return true, nil
 }
@@ -125,7 +128,7 @@ func (f *fieldRule) readPart(text string) (part, error) {
 	if stepped {
 		n, ok := digits(step, f.digits)
 		if !ok || n < 1 || n > f.size() {
-			return p, fault(CodeRange, f.name, text, fmt.Sprintf("%q: the step is not a number from 1 to %d", echo(text), f.size()), fmt.Sprintf("write one step, e.g. */%d", min(f.size()/2, 5)))
+			return p, fault(CodeRange, f.name, text, fmt.Sprintf("%q has a step that is not a number from 1 to %d", echo(text), f.size()), fmt.Sprintf("write one step, e.g. */%d", min(f.size()/2, 5)))
 		}
 		p.step = n
 	}
@@ -145,13 +148,13 @@ func (f *fieldRule) readPart(text string) (part, error) {
 		if p.high, err = f.number(text, high); err != nil {
 			return p, err
 		}
-		if f.name == "day of week" && high == "SUN" {
+		if f.isWeekday() && high == "SUN" {
 			p.high = 7 // a range that ends on Sunday ends the week
 		}
 	case stepped:
 		p.high = f.max
 		if p.low > p.high {
-			return p, f.refuse(text, "7 is Sunday, the start of the week, so it cannot begin a step", "write 0/"+step)
+			return p, f.refuse(text, "begins a step at 7, but 7 is Sunday, the start of the week", "write 0/"+step)
 		}
 	default:
 		p.high = p.low
@@ -171,11 +174,7 @@ func (f *fieldRule) number(whole, text string) (int, error) {
 		}
 		return 0, f.refuse(whole, "is not a value of this field", f.example())
 	}
-	limit := f.max
-	if f.name == "day of week" {
-		limit = 7
-	}
-	if n < f.min || n > limit {
+	if n < f.min || n > f.limit() {
 		return 0, f.refuseRange(text)
 	}
 	return n, nil
@@ -223,7 +222,7 @@ func (p part) span(f *fieldRule) (low, high int) {
 	if high < low {
 		high += f.size()
 	}
-	if f.name == "day of week" && low == 7 {
+	if f.isWeekday() && low == 7 {
 		low = 0
 		if p.high == 7 {
 			high = 0
@@ -273,14 +272,14 @@ func readYears(text string) (*yearSet, error) {
 	years := new(yearSet)
 	for _, word := range strings.Split(text, ",") {
 		if word == "" {
-			return nil, f.refuse(text, "an element of the list is empty", "remove the extra comma, or write * for every year")
+			return nil, f.refuse(text, "has an empty element", "remove the extra comma, or write * for every year")
 		}
 		p, err := f.readPart(word)
 		if err != nil {
 			return nil, err
 		}
 		if p.wraps() {
-			return nil, f.refuse(word, "the range ends before it begins", "put the earlier year first")
+			return nil, f.refuse(word, "ends before it begins", "put the earlier year first")
 		}
 		if p.star {
 			p.low = 0

@@ -57,6 +57,8 @@ func (e *Expression) warnPart(index int, word string) {
 	switch {
 	case p.low == 7 && p.wraps():
 		e.warning("%s: %s starts at 7 and wraps, which is every day; write 0-%d to start on Sunday", f.name, word, p.high)
+	case p.wraps() && index == fieldWeekday:
+		e.warning("%s: %s wraps past Saturday", f.name, word)
 	case p.wraps():
 		e.warning("%s: %s wraps past %d", f.name, word, f.max)
 	case p.step == 1 && p.star && dayField:

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -167,4 +168,20 @@ func (s *zoneSource) read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%d bytes are too many for a zone", info.Size())
 	}
 	return fs.ReadFile(s.files, name)
+}
+
+// sorted returns the zone names that the source holds, in order.
+func (s *zoneSource) sorted() []string {
+	list := make([]string, 0, len(s.names))
+	for _, name := range s.names {
+		list = append(list, name)
+	}
+	sort.Strings(list)
+	return list
+}
+
+// canonical finds the spelling of a name.
+func (s *zoneSource) canonical(name string) (string, bool) {
+	found, ok := s.names[strings.ToLower(strings.Trim(name, " \t\r\n"))]
+	return found, ok
 }
