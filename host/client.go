@@ -83,12 +83,15 @@ func (c *Client) Close() error {
 // Call asks for one method and decodes its payload into result, which may be
 // nil or a *json.RawMessage. A refusal is a *WireError.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
-	raw, err := json.Marshal(params)
-	if err != nil {
-		return fmt.Errorf("%s: encode params: %w", method, err)
+	raw := json.RawMessage("{}")
+	if params != nil {
+		var err error
+		if raw, err = encodeFrame(params); err != nil {
+			return fmt.Errorf("%s: encode params: %w", method, err)
+		}
 	}
-	if params == nil {
-		raw = json.RawMessage("{}")
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	answer := make(chan reply, 1)
 	id, err := c.expect(answer)

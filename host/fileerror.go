@@ -92,16 +92,18 @@ func (d *document) fault(line int, message, hint string) *FileError {
 	return &FileError{File: d.file, Line: line, Message: message, Hint: hint}
 }
 
-// syntax turns an error of the decoder into a place in the file.
+// syntax turns an error of the decoder into a place in the file. A decoder
+// that reads token by token does not say where; one that reads the whole does.
 func (d *document) syntax(err error) *FileError {
+	var whole json.RawMessage
 	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		return d.fault(d.lineAt(syntax.Offset-1), "is not JSON here: "+syntax.Error(), "look for a missing or a trailing comma, and for comments")
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	if !errors.As(json.Unmarshal(d.raw, &whole), &syntax) {
+		return &FileError{File: d.file, Line: d.line(), Message: "cannot be read", Err: err}
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return d.fault(d.lineAt(int64(len(d.raw))), "ends too early", "close every [ and {")
 	}
-	return &FileError{File: d.file, Line: d.line(), Message: "cannot be read", Err: err}
+	return d.fault(d.lineAt(syntax.Offset-1), "is not JSON here: "+syntax.Error(), "look for a missing or a trailing comma, and for comments")
 }
 
 // value reads the next value whole.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package launcher
 
 import (
@@ -186,13 +188,6 @@ func pidsIn(path string) []int {
 func lives(pid int) bool {
 	start, err := startTimeOf(pid)
 	return err == nil && processAlive(pid, start)
-}
-
-func equal[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
 }
 
 // roles are the other programs that the test binary can be, by the value of

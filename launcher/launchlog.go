@@ -143,6 +143,7 @@ func (g *launchLog) append(receiptID string, line logLine) error {
 	}
 	g.torn = false
 	g.keep(receiptID, raw)
+	delete(g.inherited, receiptID) // announced again, it is this daemon's
 	return nil
 }
 
@@ -167,8 +168,11 @@ func (g *launchLog) settle(receiptID string) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if own := g.open[receiptID] != nil && !g.inherited[receiptID]; own {
+		g.settled++
+	}
 	g.drop(receiptID)
-	if g.settled++; g.settled >= inheritedUntilRuns {
+	if g.settled >= inheritedUntilRuns {
 		for id := range g.inherited {
 			g.drop(id)
 		}

@@ -15,11 +15,20 @@ package schedule
 // maxDates bounds the wall times that one search may reject.
 const maxDates = 146_097
 
+// cycleSec is the length of the Gregorian calendar, 400 years.
+const cycleSec = 146_097 * secondsPerDay
+
 // nextFiring returns the least firing instant at or after sec, in Unix seconds.
 func (s *Schedule) nextFiring(sec int64) (int64, bool) {
 	e, z := s.expression, s.zone
 	once := s.dst == Skip || e.fixed
 	atGapEnd := s.dst == Vixie && e.fixed
+	// Beyond the table a zone repeats with the calendar, so a cycle without a
+	// firing is the proof that none follows; years that are named do not repeat.
+	proofSec := max(sec, tableHorizon) + cycleSec
+	if e.dates.years != nil {
+		proofSec = infinity
+	}
 	seg := z.at(sec)
 	for range maxDates {
 		if atGapEnd && sec == seg.start && s.gapFires(seg) {
@@ -28,6 +37,8 @@ func (s *Schedule) nextFiring(sec int64) (int64, bool) {
 		wall, found := e.nextWall(sec + seg.offset)
 		t := wall - seg.offset
 		switch {
+		case found && t > proofSec:
+			return 0, false
 		case found && t < seg.end:
 			if !once {
 				return t, true

@@ -317,9 +317,9 @@ func TestOracleAgreesNearTransitions(t *testing.T) {
 		for _, at := range changes {
 			minutes := look(z.Location(), at-40*3600, at+40*3600, 60)
 			seconds := look(z.Location(), at-3*3600, at+3*3600, 1)
-			for i := range 24 {
+			for i := range 20 {
 				text, w := randomField(r, 0, 59, 0.15)+" "+randomHour(r)+" "+randomDates(r), minutes
-				if i >= 21 {
+				if i >= 17 {
 					text, w = randomField(r, 0, 59, 0.3)+" "+text, seconds
 				}
 				for _, dst := range []DST{Vixie, Skip} {
@@ -333,7 +333,7 @@ func TestOracleAgreesNearTransitions(t *testing.T) {
 		}
 	}
 	t.Logf("%d comparisons, %d firings", compared, fired)
-	if compared < 3000 || fired < 50_000 {
+	if compared < 2500 || fired < 50_000 {
 		t.Errorf("the random expressions hit too little: %d comparisons, %d firings", compared, fired)
 	}
 }

@@ -255,7 +255,10 @@ func (p part) spell(f *fieldRule) string {
 		}
 		return strings.Join(words, ",")
 	}
-	text := fmt.Sprintf("%d-%d", p.low, p.high)
+	text := strconv.Itoa(p.low)
+	if p.high != p.low || p.step > 1 { // "5/3" would be read as 5-59/3
+		text += "-" + strconv.Itoa(p.high)
+	}
 	if p.step > 1 {
 		text += "/" + strconv.Itoa(p.step)
 	}

@@ -10,6 +10,9 @@ import (
 func (e *Expression) warn(fields [fieldCount]string) {
 	for i := fieldSecond; i <= fieldWeekday; i++ {
 		text := strings.TrimPrefix(fields[i], "+")
+		if isStar(text) {
+			continue
+		}
 		for _, word := range strings.Split(text, ",") {
 			e.warnPart(i, word)
 		}

@@ -37,8 +37,13 @@ func TestEveryCodeHasItsWords(t *testing.T) {
 	if len(declared) != len(saidByCode) {
 		t.Errorf("%d codes are declared, %d have words", len(declared), len(saidByCode))
 	}
+	sentences := map[string]Code{}
 	for code := range declared {
 		s := saidByCode[code]
+		if other, ok := sentences[s.sentence]; ok {
+			t.Errorf("%s and %s say the same", code, other)
+		}
+		sentences[s.sentence] = code
 		if s.sentence == "" || s.hint == "" || s.exit == 0 {
 			t.Errorf("%s: sentence %q, hint %q, exit %d", code, s.sentence, s.hint, s.exit)
 		}

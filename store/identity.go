@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -113,11 +114,12 @@ func judgeHeader(header []byte, size, logBytes int64) (Code, error) {
 
 // facts is what a database says of itself.
 type facts struct {
-	applicationID int64
-	tables        map[string]bool
-	meta          map[string]string // rota_meta, empty if there is none
-	partitions    []string          // store keys that have jobs, the fullest first
-	shape         Shape
+	applicationID  int64
+	contentVersion int64 // of the cron tables in a file that rota opened
+	tables         map[string]bool
+	meta           map[string]string // rota_meta, empty if there is none
+	partitions     []string          // store keys that have jobs, the fullest first
+	shape          Shape
 }
 
 // Shape is what older and newer forms of the cron tables differ in, as far as
@@ -151,6 +153,9 @@ func look(s *session) (facts, error) {
 	for _, p := range names {
 		f.tables[p[0]] = true
 	}
+	if f.contentVersion, err = contentVersion(s, f.tables["config_machine_state"]); err != nil {
+		return f, err
+	}
 	if f.tables["rota_meta"] {
 		rows, err := s.pairs("SELECT key, value FROM rota_meta LIMIT 1000")
 		if err != nil {
@@ -175,6 +180,21 @@ func look(s *session) (facts, error) {
 		f.shape.GrantColumns = n == grantColumns
 	}
 	return f, nil
+}
+
+// contentVersion is the greater of the published version and the one that may
+// be noted beside it: a file can say 17 and contain 19.
+func contentVersion(s *session, noted bool) (int64, error) {
+	published, err := s.number("PRAGMA user_version")
+	if err != nil || !noted {
+		return published, err
+	}
+	rows, err := s.pairs("SELECT value_json, '' FROM config_machine_state WHERE state_key = 'state.schema.contentVersion'")
+	for _, r := range rows {
+		n, _ := strconv.ParseInt(strings.Trim(r[0], `"`), 10, 64) // what is no number claims nothing
+		published = max(published, n)
+	}
+	return published, err
 }
 
 // evidence is everything the verdict on a file depends on.

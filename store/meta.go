@@ -112,18 +112,30 @@ func splitDDL(schema string) ([]ddl, error) {
 
 const createTable = "CREATE TABLE IF NOT EXISTS "
 
+// The column of receipts that the owner of an opened file adds by itself when
+// it brings the file to this version: a table created before must lack it.
+const (
+	deliveryVersion = 20
+	deliveryColumn  = "  delivery_attempt_state TEXT NOT NULL DEFAULT 'unknown'\n" +
+		"    CHECK (delivery_attempt_state IN ('unknown', 'not-started', 'started')),\n"
+)
+
 // createMissing creates the tables a file lacks, each with its indexes, and
 // touches none that is there. In a fenced file they are temporary and empty,
 // so that it can be read as any other.
-func createMissing(s *session, have map[string]bool, temporary bool) error {
+func createMissing(s *session, f facts, temporary bool) error {
 	all, err := splitDDL(cronTablesSQL + "\n" + rotaTablesSQL)
 	if err != nil {
 		return err
 	}
 	for _, d := range all {
 		rest, isTable := strings.CutPrefix(d.text, createTable)
-		if have[d.table] || temporary && !isTable {
+		if f.tables[d.table] || temporary && !isTable {
 			continue
+		}
+		if !f.made() && f.contentVersion < deliveryVersion {
+			d.text = strings.Replace(d.text, deliveryColumn, "", 1)
+			rest = strings.TrimPrefix(d.text, createTable)
 		}
 		if temporary {
 			d.text = "CREATE TEMP TABLE " + rest

@@ -108,7 +108,7 @@ func (s *Store) open() error {
 	}
 	s.fenced, s.wal = v.fence, seen.wal
 	s.learn(e)
-	if err := s.connect(e.view.tables); err != nil {
+	if err := s.connect(e.view); err != nil {
 		return err
 	}
 	if s.fenced != "" {
@@ -168,7 +168,7 @@ func (s *Store) learn(e evidence) {
 }
 
 // connect brings the connection to the state in which it serves.
-func (s *Store) connect(have map[string]bool) (err error) {
+func (s *Store) connect(f facts) (err error) {
 	if s.session == nil {
 		if s.session, err = openSession(s.path, modeServe, s.opts.Durability); err != nil {
 			return wrap("open", s.path, err)
@@ -178,7 +178,7 @@ func (s *Store) connect(have map[string]bool) (err error) {
 		return wrap("open", s.path, err)
 	}
 	if s.fenced != "" {
-		err = also(createMissing(s.session, have, true), s.session.exec("PRAGMA query_only=1"))
+		err = also(createMissing(s.session, f, true), s.session.exec("PRAGMA query_only=1"))
 		return wrap("open", s.path, err)
 	}
 	journal, err := s.session.text("PRAGMA journal_mode=WAL")
@@ -213,7 +213,7 @@ func (s *Store) start(e evidence) error {
 		// The lock is exclusive from here on: an index of the log that lies here
 		// is nobody's.
 		_ = os.Remove(s.path + "-shm")
-		err = createMissing(s.session, e.view.tables, false)
+		err = createMissing(s.session, e.view, false)
 	}
 	if err == nil {
 		err = writeMeta(s.session, meta)
@@ -285,7 +285,7 @@ func (s *Store) reconnect() (err error) {
 	if s.fenced == "" && (f.meta[metaFileID] != s.found.fileID || metaNumber(f.meta, metaStart) != s.found.start) {
 		return newError(CodeRollback, "reopen", s.path, fmt.Errorf("start %d was left, start %s is there", s.found.start, f.meta[metaStart]))
 	}
-	if err := s.connect(f.tables); err != nil || s.fenced != "" {
+	if err := s.connect(f); err != nil || s.fenced != "" {
 		return err
 	}
 	return s.truncateLog()

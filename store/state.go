@@ -3,8 +3,11 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Int is an optional integer of state_json. The zero value is "unset", which
@@ -109,7 +112,10 @@ var stateFieldByKey = func() map[string]*stateField {
 // key keeps its bytes until rota has a value of its own to write.
 func DecodeState(raw []byte) (State, error) {
 	var s State
-	err := EachMember(raw, func(key string, value json.RawMessage) error {
+	if text := bytes.TrimLeft(raw, " \t\r\n"); !json.Valid(raw) || text[0] != '{' {
+		return s, errNotObject
+	}
+	for key, value := range rawjson.Members(raw) {
 		f := stateFieldByKey[key]
 		switch {
 		case f == nil:
@@ -125,10 +131,11 @@ func DecodeState(raw []byte) (State, error) {
 				*f.raw(&s) = value
 			}
 		}
-		return nil
-	})
-	return s, err
+	}
+	return s, nil
 }
+
+var errNotObject = errors.New("not a JSON object")
 
 // decodeInt takes JSON numbers, also with a fraction or exponent, floored.
 func decodeInt(value []byte) Int {
@@ -145,13 +152,13 @@ func decodeInt(value []byte) Int {
 // EncodeState writes the difference between two states into the bytes the
 // first was read from. Where nothing differs it gives the same bytes.
 func EncodeState(raw []byte, was, is *State) ([]byte, error) {
-	var edits []Member
+	var edits []rawjson.Member
 	for i := range stateFields {
 		f := &stateFields[i]
 		switch {
 		case f.num != nil:
 			if a, b := *f.num(was), *f.num(is); a != b {
-				edits = append(edits, Member{f.key, encodeInt(b)})
+				edits = append(edits, rawjson.Member{f.key, encodeInt(b)})
 			}
 		case f.str != nil:
 			if a, b := *f.str(was), *f.str(is); a != b {
@@ -159,18 +166,18 @@ func EncodeState(raw []byte, was, is *State) ([]byte, error) {
 				if err != nil {
 					return nil, err
 				}
-				edits = append(edits, Member{f.key, text})
+				edits = append(edits, rawjson.Member{f.key, text})
 			}
 		default:
 			if a, b := *f.raw(was), *f.raw(is); !bytes.Equal(a, b) {
-				edits = append(edits, Member{f.key, b})
+				edits = append(edits, rawjson.Member{f.key, b})
 			}
 		}
 	}
 	if len(edits) == 0 {
 		return raw, nil
 	}
-	return SetMembers(raw, edits...)
+	return rawjson.Set(raw, edits...)
 }
 
 func encodeInt(n Int) json.RawMessage {

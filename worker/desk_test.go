@@ -33,7 +33,6 @@ type desk struct {
 
 	launched []*Launch // in order, over the desk's life
 	canceled []*Cancel
-	answers  int
 }
 
 func newDesk(t *testing.T) *desk {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/store/rawjson"
 	"github.com/rota-scheduler/rota/worker/job"
 )
 
@@ -171,7 +172,7 @@ func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) 
 		if err != nil {
 			return nil, err
 		}
-		if row.Definition, err = store.SetMembers(row.Definition, store.Member{Key: "disabledReason", Value: raw}); err != nil {
+		if row.Definition, err = rawjson.Set(row.Definition, rawjson.Member{Key: "disabledReason", Value: raw}); err != nil {
 			return nil, err
 		}
 	}
@@ -270,18 +271,14 @@ func (t *turn) deadlineAfterEdit(was, j *Job, change job.Change) store.Int {
 
 // withStatePatch applies the writable part of a state patch.
 func withStatePatch(j *Job, patch json.RawMessage) (*Job, error) {
-	var edits []store.Member
-	err := store.EachMember(patch, func(key string, value json.RawMessage) error {
+	var edits []rawjson.Member
+	for key, value := range rawjson.Members(patch) {
 		if string(value) == "null" {
 			value = nil
 		}
-		edits = append(edits, store.Member{Key: key, Value: value})
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		edits = append(edits, rawjson.Member{Key: key, Value: value})
 	}
-	raw, err := store.SetMembers(j.State, edits...)
+	raw, err := rawjson.Set(j.State, edits...)
 	if err != nil {
 		return nil, err
 	}
@@ -345,7 +342,7 @@ func (t *turn) setEnabled(j *Job, enabled bool) error {
 	if enabled {
 		value = json.RawMessage("true")
 	}
-	definition, err := store.SetMembers(j.Definition, store.Member{Key: "enabled", Value: value})
+	definition, err := rawjson.Set(j.Definition, rawjson.Member{Key: "enabled", Value: value})
 	if err != nil {
 		return err
 	}
@@ -425,7 +422,7 @@ func fileKey(id string, params json.RawMessage, env job.Env) (string, json.RawMe
 	if err != nil {
 		return "", nil, err
 	}
-	params, err = store.SetMembers(params, store.Member{Key: "declarationKey", Value: raw})
+	params, err = rawjson.Set(params, rawjson.Member{Key: "declarationKey", Value: raw})
 	return key, params, err
 }
 

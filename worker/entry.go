@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // entry is a history entry as detail_json stores it and clients read it.
@@ -160,7 +161,7 @@ func taskID(receiptID string, runAtMs int64) string {
 // wireEntry is a stored detail as clients read it: what only storage needs is
 // left out, what is known from the row is put in front.
 func wireEntry(jobID string, endedAtMs int64, detail json.RawMessage, jobName string) json.RawMessage {
-	out, err := store.SetMembers(detail, store.Member{Key: "kind"}, store.Member{Key: "storeKey"})
+	out, err := rawjson.Set(detail, rawjson.Member{Key: "kind"}, rawjson.Member{Key: "storeKey"})
 	if err != nil {
 		out = []byte("{}")
 	}
@@ -182,7 +183,7 @@ func wireEntry(jobID string, endedAtMs int64, detail json.RawMessage, jobName st
 	if err != nil {
 		return head
 	}
-	named, err := store.SetMembers(head, store.Member{Key: "jobName", Value: name})
+	named, err := rawjson.Set(head, rawjson.Member{Key: "jobName", Value: name})
 	if err != nil {
 		return head
 	}

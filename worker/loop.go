@@ -24,6 +24,7 @@ type batch struct {
 	outcomes []Outcome
 	calls    []*call
 	answers  []answer
+	refused  []error // outcomes that the rules refused; told after the commit
 }
 
 // turn takes what waits and does one transaction with it. more says that the
@@ -132,7 +133,7 @@ func (w *Worker) applyBatch(t *turn, b *batch) error {
 			return fatal
 		}
 		if refusal != nil {
-			w.log.Error("an outcome was refused", "receipt", o.ReceiptID, "err", refusal)
+			b.refused = append(b.refused, fmt.Errorf("outcome of %s: %w", o.ReceiptID, refusal))
 		}
 	}
 	b.answers = make([]answer, len(b.calls))
@@ -185,6 +186,7 @@ func (t *turn) takeOutcome(o *Outcome) error {
 // commitTurn runs one transaction: apply, flush, commit, and only then
 // everything that leaves. A transaction that wrote nothing is rolled back.
 func (w *Worker) commitTurn(nowMs int64, b *batch, apply func(*turn) error) error {
+	w.turns.Add(1)
 	tx, err := w.store.Begin()
 	if err != nil {
 		return w.failed(b, err, nil)
@@ -226,6 +228,7 @@ func (t *turn) close(seq int64) error {
 func (w *Worker) committed(t *turn, b *batch) {
 	w.trouble = trouble{}
 	w.commits++
+	w.committedTurns.Add(1)
 	t.marks.hit()
 	w.leave(t, b)
 }
@@ -242,6 +245,9 @@ func (w *Worker) leave(t *turn, b *batch) {
 		c.reply <- b.answers[i]
 	}
 	w.feed.publish(t.events)
+	for _, err := range b.refused {
+		w.log.Error("an outcome was refused and is lost", "err", err)
+	}
 }
 
 func (w *Worker) publishSnapshot() {
@@ -320,23 +326,27 @@ func (w *Worker) readBack(t *turn) (there bool, err error) {
 	return seq >= t.st.seq, errors.Join(err, tx.Rollback())
 }
 
-// Upkeep between transactions: the log is moved into the file when the worker
-// is about to sleep, and at the latest when it has grown past the cap.
+// Upkeep between transactions: frames of the log that the file lacks are moved
+// into it before the worker sleeps, and in the middle of work only when there
+// are so many that the log would outgrow its bound.
 const (
-	checkpointCommits = 256
-	walCapBytes       = 32 << 20
+	idleFrames = 1000
+	busyFrames = 8192 // 32 MiB
+	busyLook   = 16   // commits between two looks while busy
 )
 
-func (w *Worker) upkeep() {
-	if w.commits < checkpointCommits || w.store.Fenced() != "" {
+func (w *Worker) upkeep(idle bool) {
+	if w.commits == 0 || !idle && w.commits%busyLook != 0 || w.store.Fenced() != "" {
 		return
 	}
-	w.checkpoint()
-}
-
-func (w *Worker) checkpoint() {
-	w.commits = 0
-	if _, err := w.store.Idle().Checkpoint(); err != nil {
+	pending, err := w.store.Idle().Pending()
+	if err == nil && pending >= idleFrames && (idle || pending >= busyFrames) {
+		_, err = w.store.Idle().Checkpoint()
+	}
+	if idle {
+		w.commits = 0 // looked at; nothing to do before the next commit
+	}
+	if err != nil {
 		w.log.Warn("a checkpoint failed; the log grows until one succeeds", "err", err)
 	}
 }

@@ -42,7 +42,6 @@ func (t *turn) settle(r *Run, o *Outcome) error {
 type conclusion struct {
 	interrupted bool // neither streak nor backoff: it was not the job's doing
 	restored    bool // the history row exists already
-	nextMs      store.Int
 }
 
 // conclude is the part every end shares: the job's state, its one-shot rule

@@ -61,11 +61,13 @@ type Worker struct {
 	done     chan struct{} // closed when Run has returned
 	launcher chan struct{} // closed by Port.Done
 
+	turns, committedTurns atomic.Int64
+
 	// What follows belongs to the goroutine of Run.
 	st        state
 	cfg       *Config
 	trouble   trouble
-	commits   int // since the last checkpoint
+	commits   int // since the log was last looked at
 	retainDue int64
 }
 
@@ -116,6 +118,17 @@ func (w *Worker) Snapshot() *Snapshot { return w.snapshot.Load() }
 
 // Ready is closed when recovery is over and commands are taken.
 func (w *Worker) Ready() <-chan struct{} { return w.ready }
+
+// Stats counts what the worker has done since New.
+type Stats struct {
+	Turns   int64 // transactions begun
+	Commits int64 // of these, committed: what costs a sync each
+}
+
+// Stats is a pair of counters for measurements.
+func (w *Worker) Stats() Stats {
+	return Stats{Turns: w.turns.Load(), Commits: w.committedTurns.Load()}
+}
 
 // Fenced says why the file is shown and not written, "" when it is served.
 func (w *Worker) Fenced() string { return w.store.Fenced() }
@@ -231,11 +244,10 @@ func (w *Worker) Run(ctx context.Context) error {
 				return nil
 			}
 		}
-		if more {
-			continue
+		w.upkeep(!more)
+		if !more {
+			w.sleep(ctx)
 		}
-		w.upkeep()
-		w.sleep(ctx)
 	}
 }
 

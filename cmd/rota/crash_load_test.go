@@ -15,8 +15,8 @@ import (
 	"github.com/rota-scheduler/rota/host"
 )
 
-// crashAck is one thing a daemon has promised: a run under an id, or a
-// one-shot job with its slot.
+// crashAck is one thing a daemon has promised: a run under an id, or a job;
+// atMs is the slot of a one-shot.
 type crashAck struct {
 	JobID string `json:"jobId"`
 	Key   string `json:"key,omitempty"`

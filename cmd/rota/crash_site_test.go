@@ -33,6 +33,8 @@ type crashSite struct {
 	dir     string
 	effects string
 	journal *crashJournal
+	// lingered counts locks that outlived their holder for a moment.
+	lingered int
 }
 
 // newCrashSite makes a state directory with a short path, so that the socket
@@ -124,10 +126,31 @@ func (s *crashSite) start(binary string, how crashStart) *crashLife {
 	return l
 }
 
-// kill is kill -9; it returns when the process is gone.
+// kill is kill -9; it returns when the process and its lock are gone.
 func (l *crashLife) kill() {
 	_ = l.cmd.Process.Kill() // it may have ended already
 	<-l.gone
+	l.lockGone()
+}
+
+// lockGone waits until nobody holds the lock. A command that was between its
+// fork and its exec when the daemon died holds it a moment longer than the
+// daemon lived; a start in that moment is refused with exit code 75, and
+// whoever supervises it tries again.
+func (l *crashLife) lockGone() {
+	lock, err := os.OpenFile(l.site.db()+".rota-lock", os.O_RDWR, 0)
+	if err != nil {
+		return // it died before it made one, or the test has cleaned up
+	}
+	defer lock.Close()
+	free := func() bool { return syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil }
+	if free() {
+		return
+	}
+	l.site.lingered++
+	if !crashWithin(crashPatience, free) {
+		l.site.t.Errorf("the lock outlived its holder by %v", crashPatience)
+	}
 }
 
 // ended reports whether the process is gone.

@@ -32,6 +32,7 @@ type app struct {
 // verbs are the top-level commands; each is one line and one file.
 var verbs = []func(*app) *cobra.Command{
 	newServeCommand,
+	newBenchCommand,
 	newCronCommand,
 	newNextCommand,
 	newCheckCommand,

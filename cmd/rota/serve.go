@@ -149,11 +149,11 @@ func newLogger(out *os.File, format string) (*slog.Logger, error) {
 	switch format {
 	case "auto":
 		if isTerminal(out) {
-			return slog.New(tint.NewHandler(out, &tint.Options{TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""})), nil
+			return slog.New(tint.NewTextHandler(out, &tint.Options{TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""})), nil
 		}
 		return slog.New(slog.NewJSONHandler(out, nil)), nil
 	case "text":
-		return slog.New(tint.NewHandler(out, &tint.Options{TimeFormat: time.TimeOnly, NoColor: true})), nil
+		return slog.New(tint.NewTextHandler(out, &tint.Options{TimeFormat: time.TimeOnly, NoColor: true})), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(out, nil)), nil
 	}

@@ -1,6 +1,10 @@
 package job
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
+)
 
 var alertKeys = []string{"after", "channel", "to", "cooldownMs", "includeSkipped", "mode", "accountId"}
 
@@ -28,19 +32,19 @@ func (p *patch) alert() error {
 	if !isObject(stored) {
 		return unsupportedFeature(path, "a failure alert")
 	}
-	edits := make([]Member, 0, len(f.members))
+	edits := make([]rawjson.Member, 0, len(f.members))
 	for _, m := range f.members {
 		if isNull(m.Value) {
-			edits = append(edits, Member{Key: m.Key})
+			edits = append(edits, rawjson.Member{Key: m.Key})
 			continue
 		}
 		checked, err := checkAlertField(f.sub(m.Key), m.Key, m.Value)
 		if err != nil {
 			return err
 		}
-		edits = append(edits, Member{m.Key, checked})
+		edits = append(edits, rawjson.Member{Key: m.Key, Value: checked})
 	}
-	merged, err := Set(stored, changedOnly(stored, edits)...)
+	merged, err := rawjson.Set(stored, changedOnly(stored, edits)...)
 	p.set("failureAlert", merged)
 	return err
 }
@@ -99,7 +103,7 @@ func (p *patch) state() error {
 	if !isObject(raw) {
 		return invalid(path, "must be object")
 	}
-	for key, value := range Members(raw) {
+	for key, value := range rawjson.Members(raw) {
 		kind, writable := writableState[key]
 		if !writable {
 			return unexpected(path, key)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // decodeCatchUp reads rota's own catchUp object:
@@ -15,7 +16,7 @@ func decodeCatchUp(path string, raw json.RawMessage) (schedule.CatchUp, error) {
 		return c, invalid(path, "must be object")
 	}
 	policy := ""
-	for key, value := range Members(raw) {
+	for key, value := range rawjson.Members(raw) {
 		ok := true
 		switch key {
 		case "policy":

@@ -5,25 +5,21 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
-// memberOf gives the value of one key, nil if the object lacks it. Of a key
-// that is given twice the last value counts, as in most readers.
-func memberOf(object []byte, key string) json.RawMessage {
-	var found json.RawMessage
-	for k, value := range Members(object) {
-		if k == key {
-			found = value
-		}
-	}
-	return found
+// setMember is memberOf for readers to whom null is the same as absent.
+func setMember(object []byte, key string) (json.RawMessage, bool) {
+	value := rawjson.Get(object, key)
+	return value, value != nil && !isNull(value)
 }
 
 // changedOnly drops the edits that would change nothing, so that equal values
 // in another spelling leave the bytes alone.
-func changedOnly(object []byte, edits []Member) []Member {
-	return slices.DeleteFunc(slices.Clone(edits), func(e Member) bool {
-		old := memberOf(object, e.Key)
+func changedOnly(object []byte, edits []rawjson.Member) []rawjson.Member {
+	return slices.DeleteFunc(slices.Clone(edits), func(e rawjson.Member) bool {
+		old := rawjson.Get(object, e.Key)
 		if e.Value == nil || old == nil {
 			return e.Value == nil && old == nil
 		}
@@ -31,9 +27,19 @@ func changedOnly(object []byte, edits []Member) []Member {
 	})
 }
 
+// lastEdit gives the index of the edit that counts for a key, or -1.
+func lastEdit(edits []rawjson.Member, key string) int {
+	for i := len(edits) - 1; i >= 0; i-- {
+		if edits[i].Key == key {
+			return i
+		}
+	}
+	return -1
+}
+
 // lastOfEach keeps the last edit of each key, in the order they first appear.
-func lastOfEach(edits []Member) []Member {
-	var kept []Member
+func lastOfEach(edits []rawjson.Member) []rawjson.Member {
+	var kept []rawjson.Member
 	for i, e := range edits {
 		if lastEdit(edits, e.Key) == i {
 			kept = append(kept, e)
@@ -51,7 +57,7 @@ func sameJSON(a, b json.RawMessage) bool {
 // appendCanonical writes a value with its keys sorted, strings in one spelling
 // and no white space. Top-level members named in without are left out.
 func appendCanonical(b []byte, raw json.RawMessage, without ...string) []byte {
-	text := trimSpace(raw)
+	text := bytes.TrimSpace(raw)
 	if len(text) == 0 {
 		return b
 	}
@@ -61,7 +67,7 @@ func appendCanonical(b []byte, raw json.RawMessage, without ...string) []byte {
 	case '[':
 		b = append(b, '[')
 		first := true
-		for element := range elements(text) {
+		for element := range rawjson.Elements(text) {
 			if !first {
 				b = append(b, ',')
 			}
@@ -77,19 +83,19 @@ func appendCanonical(b []byte, raw json.RawMessage, without ...string) []byte {
 		if !ok {
 			return append(b, text...)
 		}
-		return appendString(b, s)
+		return rawjson.AppendString(b, s)
 	}
 	return append(b, text...)
 }
 
 func appendSorted(b []byte, object []byte, without []string) []byte {
-	members := make([]Member, 0, 16)
-	for key, value := range Members(object) {
+	members := make([]rawjson.Member, 0, 16)
+	for key, value := range rawjson.Members(object) {
 		if !slices.Contains(without, key) {
-			members = append(members, Member{key, value})
+			members = append(members, rawjson.Member{Key: key, Value: value})
 		}
 	}
-	slices.SortStableFunc(members, func(a, c Member) int { return strings.Compare(a.Key, c.Key) })
+	slices.SortStableFunc(members, func(a, c rawjson.Member) int { return strings.Compare(a.Key, c.Key) })
 	b = append(b, '{')
 	wrote := false
 	for i, m := range members {
@@ -100,7 +106,7 @@ func appendSorted(b []byte, object []byte, without []string) []byte {
 			b = append(b, ',')
 		}
 		wrote = true
-		b = append(appendString(b, m.Key), ':')
+		b = append(rawjson.AppendString(b, m.Key), ':')
 		b = appendCanonical(b, m.Value)
 	}
 	return append(b, '}')

@@ -1,6 +1,10 @@
 package job
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
+)
 
 // convergedKeys are the members that a declaration replaces. The name, the
 // description and everything else stay as they are; enabled is replaced only
@@ -13,6 +17,11 @@ var convergedKeys = []string{"displayName", "pacing", "catchUp", "dst"}
 // stays, and a time relative to now that was resolved once is not resolved
 // again.
 func Converge(definition []byte, params json.RawMessage, env Env) (Change, error) {
+	c, err := converge(definition, params, env)
+	return c, during("cron.add", err)
+}
+
+func converge(definition []byte, params json.RawMessage, env Env) (Change, error) {
 	old, err := Decode(definition)
 	if err != nil {
 		return Change{}, err
@@ -22,7 +31,7 @@ func Converge(definition []byte, params json.RawMessage, env Env) (Change, error
 		return Change{}, err
 	}
 	p := &patch{env: env, stored: definition, old: old, spec: d.spec, kind: d.kind, pending: d.notes}
-	schedule, err := replaceSchedule(memberOf(definition, "schedule"), &old.Schedule, &d.spec)
+	schedule, err := replaceSchedule(rawjson.Get(definition, "schedule"), &old.Schedule, &d.spec)
 	if err != nil {
 		return Change{}, err
 	}
@@ -66,7 +75,7 @@ func Converge(definition []byte, params json.RawMessage, env Env) (Change, error
 // converge replaces an object member by the declared one; keys within it that
 // rota does not know are kept.
 func (p *patch) converge(key string, d *draft, known []string) error {
-	next, stored := d.stored[key], memberOf(p.stored, key)
+	next, stored := d.stored[key], rawjson.Get(p.stored, key)
 	if next != nil && isObject(stored) {
 		var err error
 		if next, err = overwrite(stored, next, known); err != nil {

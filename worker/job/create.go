@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Env is what defaults depend on.
@@ -43,7 +44,7 @@ var addKeys = []string{"name", "schedule", "sessionTarget", "wakeMode", "payload
 func Create(id string, params json.RawMessage, env Env) (Created, error) {
 	d, err := newDraft(id, params, env, nil)
 	if err != nil {
-		return Created{}, err
+		return Created{}, during("cron.add", err)
 	}
 	return Created{Definition: d.encode(), Notes: d.notes, EnabledGiven: d.enabledGiven}, nil
 }
@@ -93,10 +94,10 @@ func newDraft(id string, params json.RawMessage, env Env, old *ScheduleSpec) (*d
 
 // encode writes the definition.
 func (d *draft) encode() []byte {
-	var members []Member
+	var members []rawjson.Member
 	for _, key := range definitionKeys {
 		if value, ok := d.stored[key]; ok {
-			members = append(members, Member{key, value})
+			members = append(members, rawjson.Member{Key: key, Value: value})
 		}
 	}
 	return objectOf(members)
@@ -300,7 +301,7 @@ func (d *draft) delivery() error {
 	} else {
 		d.notes = append(d.notes, "no delivery: results are kept in the run history and sent nowhere")
 	}
-	d.stored["delivery"] = objectOf([]Member{{"mode", quoteJSON(mode)}})
+	d.stored["delivery"] = objectOf([]rawjson.Member{{Key: "mode", Value: quoteJSON(mode)}})
 	return nil
 }
 
@@ -337,7 +338,7 @@ func (d *draft) name() error {
 
 // payloadWords is what a payload says: its text, message, script or command.
 func payloadWords(payload json.RawMessage) string {
-	for key, value := range Members(payload) {
+	for key, value := range rawjson.Members(payload) {
 		switch key {
 		case "text", "message", "script":
 			return textMember(value)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Definition is the typed view of a stored definition. Keys that rota does not
@@ -49,7 +50,7 @@ func Decode(definition []byte) (Definition, error) {
 		return d, invalid("", "must be object")
 	}
 	var schedule, payload, delivery json.RawMessage
-	for key, value := range Members(definition) {
+	for key, value := range rawjson.Members(definition) {
 		switch key {
 		case "schedule":
 			schedule = value
@@ -112,7 +113,7 @@ func (d *Definition) decodeMember(key string, value json.RawMessage) error {
 		// Not worth setting a row aside for: an unusable time is an unknown one.
 		d.CreatedAtMs, _ = floorOf(value)
 	case "owner":
-		for name, owner := range Members(value) {
+		for name, owner := range rawjson.Members(value) {
 			if name == "agentId" {
 				d.OwnerAgentID, _ = textOf(owner)
 			}
@@ -193,7 +194,7 @@ func decodeDelivery(path string, raw, payload json.RawMessage) (DeliverySpec, er
 		return spec, invalid(path, "must be object")
 	}
 	spec.Mode = "announce"
-	for key, value := range Members(raw) {
+	for key, value := range rawjson.Members(raw) {
 		switch key {
 		case "mode":
 			mode, ok := textOf(value)
@@ -216,7 +217,7 @@ func decodeDelivery(path string, raw, payload json.RawMessage) (DeliverySpec, er
 
 func legacyDelivery(payload json.RawMessage) DeliverySpec {
 	spec, deliver := DeliverySpec{Mode: "announce"}, false
-	for key, value := range Members(payload) {
+	for key, value := range rawjson.Members(payload) {
 		switch key {
 		case "deliver":
 			deliver, _ = boolOf(value)

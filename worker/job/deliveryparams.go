@@ -3,6 +3,8 @@ package job
 import (
 	"encoding/json"
 	"net/url"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 var (
@@ -48,7 +50,7 @@ func normalDelivery(path string, raw json.RawMessage, env Env) (json.RawMessage,
 	if !available(mode, availableModes(env)) {
 		return nil, unsupported(f.sub("mode"), "delivery mode", mode, availableModes(env))
 	}
-	members := []Member{{"mode", quoteJSON(mode)}}
+	members := []rawjson.Member{{Key: "mode", Value: quoteJSON(mode)}}
 	for _, key := range deliveryKeys[1:] {
 		value, ok := f.get(key)
 		if !ok {
@@ -58,7 +60,7 @@ func normalDelivery(path string, raw json.RawMessage, env Env) (json.RawMessage,
 		if err != nil {
 			return nil, err
 		}
-		members = append(members, Member{key, checked})
+		members = append(members, rawjson.Member{Key: key, Value: checked})
 	}
 	stored := objectOf(members)
 	return stored, checkWebhookTarget(path, stored)
@@ -90,20 +92,20 @@ func patchDelivery(path string, stored, raw json.RawMessage, env Env) (json.RawM
 	}
 	edits := modeChange(oldMode, mode)
 	if given || fresh {
-		edits = append(edits, Member{"mode", quoteJSON(mode)})
+		edits = append(edits, rawjson.Member{Key: "mode", Value: quoteJSON(mode)})
 	}
 	for _, key := range deliveryKeys[1:] {
 		value, ok := f.find(key)
 		if !ok {
 			continue
 		}
-		edit, err := deliveryEdit(f.sub(key), key, value, memberOf(stored, key))
+		edit, err := deliveryEdit(f.sub(key), key, value, rawjson.Get(stored, key))
 		if err != nil {
 			return nil, err
 		}
 		edits = append(edits, edit)
 	}
-	merged, err := Set(stored, changedOnly(stored, lastOfEach(edits))...)
+	merged, err := rawjson.Set(stored, changedOnly(stored, lastOfEach(edits))...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,37 +113,37 @@ func patchDelivery(path string, stored, raw json.RawMessage, env Env) (json.RawM
 }
 
 // modeChange lists what a change of mode makes meaningless.
-func modeChange(from, to string) []Member {
+func modeChange(from, to string) []rawjson.Member {
 	if from == to {
 		return nil
 	}
-	var gone []Member
+	var gone []rawjson.Member
 	if from == "webhook" || to == "webhook" {
-		gone = append(gone, Member{Key: "to"})
+		gone = append(gone, rawjson.Member{Key: "to"})
 	}
 	if to == "webhook" {
-		gone = append(gone, Member{Key: "channel"}, Member{Key: "threadId"}, Member{Key: "accountId"})
+		gone = append(gone, rawjson.Member{Key: "channel"}, rawjson.Member{Key: "threadId"}, rawjson.Member{Key: "accountId"})
 	}
 	if to != "announce" {
-		gone = append(gone, Member{Key: "completionDestination"})
+		gone = append(gone, rawjson.Member{Key: "completionDestination"})
 	}
 	return gone
 }
 
 // deliveryEdit turns one patched field into an edit of the stored delivery.
-func deliveryEdit(path, key string, value, old json.RawMessage) (Member, error) {
+func deliveryEdit(path, key string, value, old json.RawMessage) (rawjson.Member, error) {
 	if isNull(value) {
 		if key == "mode" || key == "bestEffort" {
-			return Member{}, invalid(path, "must be boolean")
+			return rawjson.Member{}, invalid(path, "must be boolean")
 		}
-		return Member{Key: key}, nil
+		return rawjson.Member{Key: key}, nil
 	}
 	if key == "failureDestination" && isObject(old) {
 		merged, err := patchFailureDestination(path, old, value)
-		return Member{key, merged}, err
+		return rawjson.Member{Key: key, Value: merged}, err
 	}
 	checked, err := checkDeliveryField(path, key, value)
-	return Member{key, checked}, err
+	return rawjson.Member{Key: key, Value: checked}, err
 }
 
 // patchFailureDestination merges field-wise. A null field is stored as null:
@@ -154,7 +156,7 @@ func patchFailureDestination(path string, old, raw json.RawMessage) (json.RawMes
 	if _, err := checkDeliveryField(path, "failureDestination", raw); err != nil {
 		return nil, err
 	}
-	return Set(old, changedOnly(old, f.members)...)
+	return rawjson.Set(old, changedOnly(old, f.members)...)
 }
 
 var failureDestinationKeys = []string{"channel", "to", "accountId", "mode"}
@@ -224,9 +226,9 @@ func mainDelivery(delivery json.RawMessage) bool {
 		return err == nil
 	}
 	alone := true
-	for key := range Members(delivery) {
+	for key := range rawjson.Members(delivery) {
 		alone = alone && (key == "failureDestination" || key == "mode")
 	}
-	mode := memberOf(delivery, "mode")
-	return alone && memberOf(delivery, "failureDestination") != nil && (mode == nil || spec.Mode == "none")
+	mode := rawjson.Get(delivery, "mode")
+	return alone && rawjson.Get(delivery, "failureDestination") != nil && (mode == nil || spec.Mode == "none")
 }

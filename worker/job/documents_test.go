@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // The documents under testdata/job are tests that anyone can read and add to.
@@ -235,16 +236,16 @@ func answerView(t *testing.T, b block) string {
 // line; "\n" in that line stands for a line break.
 func answerSet(t *testing.T, b block) string {
 	t.Helper()
-	var edits []Member
+	var edits []rawjson.Member
 	for _, line := range b.input[1:] {
 		key, value, given := strings.Cut(line, "=")
-		m := Member{Key: key}
+		m := rawjson.Member{Key: key}
 		if given {
 			m.Value = json.RawMessage(value)
 		}
 		edits = append(edits, m)
 	}
-	got, err := Set([]byte(strings.ReplaceAll(b.input[0], `\n`, "\n")), edits...)
+	got, err := rawjson.Set([]byte(strings.ReplaceAll(b.input[0], `\n`, "\n")), edits...)
 	if err != nil {
 		return refusal(err)
 	}

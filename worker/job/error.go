@@ -57,6 +57,15 @@ func InThePast(err error) bool {
 	return errors.As(err, &e) && e.past
 }
 
+// during names what was attempted in a refusal that does not say it yet.
+func during(op string, err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Op == "" {
+		e.Op = op
+	}
+	return err
+}
+
 // Error gives the message, the hint and the cause on one line.
 func (e *Error) Error() string {
 	var b strings.Builder

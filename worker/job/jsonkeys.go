@@ -1,11 +1,14 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // maxDepth bounds the nesting of what a client sends.
@@ -22,7 +25,7 @@ func CheckKeys(raw []byte) error {
 }
 
 func checkKeys(raw []byte, path string, depth int) error {
-	text := trimSpace(raw)
+	text := bytes.TrimSpace(raw)
 	if len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return nil
 	}
@@ -31,7 +34,7 @@ func checkKeys(raw []byte, path string, depth int) error {
 	}
 	if text[0] == '[' {
 		i := 0
-		for value := range elements(text) {
+		for value := range rawjson.Elements(text) {
 			if err := checkKeys(value, path+"/"+strconv.Itoa(i), depth+1); err != nil {
 				return err
 			}
@@ -40,38 +43,22 @@ func checkKeys(raw []byte, path string, depth int) error {
 		return nil
 	}
 	seen := make(map[string]string, 16)
-	for key, value := range Members(text) {
+	for key, value := range rawjson.Members(text) {
 		folded := foldKey(key)
 		if before, ok := seen[folded]; ok {
-			message := fmt.Sprintf("at %s: property '%s' is given twice", place(path), key)
+			shown := cut(key, maxEchoBytes)
+			message := fmt.Sprintf("at %s: property '%s' is given twice", place(path), shown)
 			if before != key {
-				message = fmt.Sprintf("at %s: properties '%s' and '%s' differ only by case", place(path), before, key)
+				message = fmt.Sprintf("at %s: properties '%s' and '%s' differ only by case", place(path), cut(before, maxEchoBytes), shown)
 			}
-			return &Error{Code: CodeInvalid, Field: path + "/" + pointer(key), Message: message, Hint: "keep one of them"}
+			return &Error{Code: CodeInvalid, Field: path + "/" + pointer(shown), Message: message, Hint: "keep one of them"}
 		}
 		seen[folded] = key
-		if err := checkKeys(value, path+"/"+pointer(key), depth+1); err != nil {
+		if err := checkKeys(value, path+"/"+pointer(cut(key, maxEchoBytes)), depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// elements walks the elements of a JSON array; the values are its own bytes.
-func elements(array []byte) func(yield func(json.RawMessage) bool) {
-	return func(yield func(json.RawMessage) bool) {
-		i := 1
-		for i < len(array) {
-			for i < len(array) && (isSpace(array[i]) || array[i] == ',') {
-				i++
-			}
-			end := skipValue(array, i)
-			if end <= i || !yield(json.RawMessage(array[i:end])) {
-				return
-			}
-			i = end
-		}
-	}
 }
 
 // foldKey maps a key to one spelling for all its simple case foldings, the
@@ -97,11 +84,4 @@ func place(path string) string {
 // pointer escapes a key for use in a JSON pointer.
 func pointer(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-}
-
-func trimSpace(text []byte) []byte {
-	for len(text) > 0 && isSpace(text[0]) {
-		text = text[1:]
-	}
-	return trimSpaceRight(text, 0)
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Summary is what filtering and sorting need of one job, read from its row
@@ -24,8 +27,8 @@ type Summary struct {
 	agentID      string // effective
 	sessionKey   string
 	target       string
-	search       string // what a query is looked up in, folded
-	sortName     string
+	name         string
+	search       string // what a query is looked up in
 }
 
 // Summarise reads a row. ok is false when its definition is not a JSON object:
@@ -35,11 +38,11 @@ func Summarise(r Row) (s *Summary, ok bool) {
 		return nil, false
 	}
 	s = &Summary{row: r, enabled: true}
-	var name, description, declaredAgent, displayName string
-	for key, value := range Members(r.Definition) {
+	var description, declaredAgent, displayName string
+	for key, value := range rawjson.Members(r.Definition) {
 		switch key {
 		case "name":
-			name = textMember(value)
+			s.name = textMember(value)
 		case "description":
 			description = textMember(value)
 		case "displayName":
@@ -63,7 +66,7 @@ func Summarise(r Row) (s *Summary, ok bool) {
 		}
 	}
 	legacyStatus := ""
-	for key, value := range Members(r.State) {
+	for key, value := range rawjson.Members(r.State) {
 		switch key {
 		case "nextRunAtMs":
 			s.nextRunAtMs, _ = stateTime(value)
@@ -77,8 +80,7 @@ func Summarise(r Row) (s *Summary, ok bool) {
 		s.lastStatus = legacyStatus
 	}
 	s.agentID = effectiveAgent(declaredAgent, s.sessionKey)
-	s.search = foldKey(strings.Join([]string{r.ID, name, description, declaredAgent, displayName}, " "))
-	s.sortName = plainLetters(name)
+	s.search = strings.Join([]string{r.ID, s.name, description, declaredAgent, displayName}, " ")
 	return s, true
 }
 
@@ -103,7 +105,7 @@ func ListSummaries(all iter.Seq[*Summary], p ListParams) (json.RawMessage, error
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b *Summary) int { return compareSummaries(a, b, &p) })
+	sortSummaries(found, &p)
 	limit := p.Limit
 	if limit <= 0 {
 		limit = min(len(found), maxPage)
@@ -122,30 +124,30 @@ func ListSummaries(all iter.Seq[*Summary], p ListParams) (json.RawMessage, error
 	if end < len(found) {
 		next = intJSON(int64(end))
 	}
-	members := []Member{
-		{"jobs", jobs},
-		{"snapshotRevision", quoteJSON(snapshotRevision(found))},
-		{"total", intJSON(int64(len(found)))},
-		{"offset", intJSON(int64(offset))},
-		{"limit", intJSON(int64(limit))},
-		{"hasMore", boolJSON(end < len(found))},
-		{"nextOffset", next},
+	members := []rawjson.Member{
+		{Key: "jobs", Value: jobs},
+		{Key: "snapshotRevision", Value: quoteJSON(snapshotRevision(found))},
+		{Key: "total", Value: intJSON(int64(len(found)))},
+		{Key: "offset", Value: intJSON(int64(offset))},
+		{Key: "limit", Value: intJSON(int64(limit))},
+		{Key: "hasMore", Value: boolJSON(end < len(found))},
+		{Key: "nextOffset", Value: next},
 	}
 	if p.DeliveryPreviews {
-		members = append(members, Member{"deliveryPreviews", previews})
+		members = append(members, rawjson.Member{Key: "deliveryPreviews", Value: previews})
 	}
 	return objectOf(members), nil
 }
 
 func renderPage(page []*Summary, p *ListParams) (jobs, previews json.RawMessage, err error) {
 	jobs = append(jobs, '[')
-	labels := make([]Member, 0, len(page))
+	labels := make([]rawjson.Member, 0, len(page))
 	for i, s := range page {
 		var row json.RawMessage
 		if p.Compact {
 			row, err = CompactView(s.row)
 		} else {
-			row, err = view(s.row, Member{"effectiveAgentId", quoteJSON(s.agentID)})
+			row, err = view(s.row, rawjson.Member{Key: "effectiveAgentId", Value: quoteJSON(s.agentID)})
 		}
 		if err != nil {
 			return nil, nil, err
@@ -155,7 +157,7 @@ func renderPage(page []*Summary, p *ListParams) (jobs, previews json.RawMessage,
 		}
 		jobs = append(jobs, row...)
 		if p.DeliveryPreviews {
-			labels = append(labels, Member{s.row.ID, DeliveryPreview(s.row.Definition)})
+			labels = append(labels, rawjson.Member{Key: s.row.ID, Value: DeliveryPreview(s.row.Definition)})
 		}
 	}
 	return append(jobs, ']'), objectOf(labels), nil
@@ -184,44 +186,40 @@ func (s *Summary) matches(p *ListParams, query string) bool {
 		p.SessionKey != "" && p.SessionKey != s.sessionKey && s.target != "session:"+p.SessionKey:
 		return false
 	}
-	return query == "" || strings.Contains(s.search, query)
+	return query == "" || strings.Contains(foldKey(s.search), query)
 }
 
-// compareSummaries orders rows. Jobs without a next run come last in both
+// sortSummaries orders rows. Jobs without a next run come last in both
 // directions; equal ones are in id order in both, so that pages never overlap.
-func compareSummaries(a, b *Summary, p *ListParams) int {
-	order := 0
-	switch p.SortBy {
-	case "updatedAtMs":
-		order = compareInts(a.row.UpdatedAtMs, b.row.UpdatedAtMs)
-	case "name":
-		order = strings.Compare(a.sortName, b.sortName)
-	default:
-		if (a.nextRunAtMs == 0) != (b.nextRunAtMs == 0) {
-			if a.nextRunAtMs == 0 {
-				return 1
-			}
-			return -1
+func sortSummaries(found []*Summary, p *ListParams) {
+	var names map[*Summary]string
+	if p.SortBy == "name" {
+		names = make(map[*Summary]string, len(found))
+		for _, s := range found {
+			names[s] = plainLetters(s.name)
 		}
-		order = compareInts(a.nextRunAtMs, b.nextRunAtMs)
 	}
-	if p.Descending {
-		order = -order
-	}
-	if order == 0 {
-		order = strings.Compare(a.row.ID, b.row.ID)
-	}
-	return order
-}
-
-func compareInts(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	slices.SortFunc(found, func(a, b *Summary) int {
+		order := 0
+		switch p.SortBy {
+		case "updatedAtMs":
+			order = cmp.Compare(a.row.UpdatedAtMs, b.row.UpdatedAtMs)
+		case "name":
+			order = strings.Compare(names[a], names[b])
+		default:
+			if (a.nextRunAtMs == 0) != (b.nextRunAtMs == 0) {
+				return cmp.Compare(b.nextRunAtMs, a.nextRunAtMs) // the one without is 0
+			}
+			order = cmp.Compare(a.nextRunAtMs, b.nextRunAtMs)
+		}
+		if p.Descending {
+			order = -order
+		}
+		if order == 0 {
+			order = strings.Compare(a.row.ID, b.row.ID)
+		}
+		return order
+	})
 }
 
 // snapshotRevision tells a client that pages belong together: it covers which

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 )
@@ -41,8 +42,13 @@ var (
 
 // DecodeListParams checks the parameters of cron.list, which are closed.
 func DecodeListParams(raw json.RawMessage) (ListParams, error) {
+	p, err := decodeListParams(raw)
+	return p, during("cron.list", err)
+}
+
+func decodeListParams(raw json.RawMessage) (ListParams, error) {
 	p := ListParams{DeliveryPreviews: true, SortBy: "nextRunAtMs"}
-	if len(trimSpace(raw)) == 0 || isNull(raw) {
+	if len(bytes.TrimSpace(raw)) == 0 || isNull(raw) {
 		return p, nil
 	}
 	if err := CheckKeys(raw); err != nil {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Change is an edited definition and what the edit means.
@@ -33,7 +35,7 @@ type patch struct {
 	env     Env
 	stored  []byte
 	old     Definition
-	edits   []Member
+	edits   []rawjson.Member
 	spec    ScheduleSpec // the schedule after the patch
 	kind    string       // the payload's kind after the patch
 	change  Change
@@ -47,6 +49,11 @@ type patch struct {
 // A kind that this build does not run can be kept and edited where the row has
 // it already, and cannot be chosen anew.
 func Merge(definition []byte, raw json.RawMessage, env Env) (Change, error) {
+	c, err := merge(definition, raw, env)
+	return c, during("cron.update", err)
+}
+
+func merge(definition []byte, raw json.RawMessage, env Env) (Change, error) {
 	if err := CheckKeys(raw); err != nil {
 		return Change{}, err
 	}
@@ -75,7 +82,7 @@ func Merge(definition []byte, raw json.RawMessage, env Env) (Change, error) {
 // finish writes the edits and says what they mean.
 func (p *patch) finish() (Change, error) {
 	edits := changedOnly(p.stored, lastOfEach(p.edits))
-	merged, err := Set(p.stored, edits...)
+	merged, err := rawjson.Set(p.stored, edits...)
 	if err != nil {
 		return Change{}, err
 	}
@@ -88,7 +95,7 @@ func (p *patch) finish() (Change, error) {
 	c.Changed = len(edits) > 0
 	c.Schedule = !bytes.Equal(p.old.scheduleText(), now.scheduleText())
 	c.Scheduling = p.old.ScheduleIdentity() != now.ScheduleIdentity() ||
-		slices.ContainsFunc(edits, func(e Member) bool { return e.Key == "trigger" || e.Key == "pacing" || e.Key == "dst" })
+		slices.ContainsFunc(edits, func(e rawjson.Member) bool { return e.Key == "trigger" || e.Key == "pacing" || e.Key == "dst" })
 	return c, nil
 }
 
@@ -101,18 +108,18 @@ func (d *Definition) scheduleText() []byte {
 }
 
 func (p *patch) set(key string, value json.RawMessage) {
-	p.edits = append(p.edits, Member{key, value})
+	p.edits = append(p.edits, rawjson.Member{Key: key, Value: value})
 }
 
 // remove clears a member.
-func (p *patch) remove(key string) { p.edits = append(p.edits, Member{Key: key}) }
+func (p *patch) remove(key string) { p.edits = append(p.edits, rawjson.Member{Key: key}) }
 
 // settled gives a member as it will be after the edits so far.
 func (p *patch) settled(key string) json.RawMessage {
 	if i := lastEdit(p.edits, key); i >= 0 {
 		return p.edits[i].Value
 	}
-	if raw := memberOf(p.stored, key); raw != nil && !isNull(raw) {
+	if raw := rawjson.Get(p.stored, key); raw != nil && !isNull(raw) {
 		return raw
 	}
 	return nil
@@ -224,7 +231,7 @@ func (p *patch) schedule() error {
 		return err
 	}
 	in := scheduleInput{fields: fields{path: p.sub("schedule")}, id: p.old.ID, env: p.env, dst: dst, old: &p.old.Schedule}
-	stored := memberOf(p.stored, "schedule")
+	stored := rawjson.Get(p.stored, "schedule")
 	if !p.old.Schedule.timed() && sameJSON(stored, raw) {
 		return nil
 	}
@@ -250,11 +257,11 @@ func replaceSchedule(stored json.RawMessage, old, next *ScheduleSpec) (json.RawM
 // overwrite edits object so that the members named in keys are those of next;
 // members of other names stay.
 func overwrite(object, next json.RawMessage, keys []string) (json.RawMessage, error) {
-	var edits []Member
+	var edits []rawjson.Member
 	for _, key := range keys {
-		edits = append(edits, Member{key, memberOf(next, key)})
+		edits = append(edits, rawjson.Member{Key: key, Value: rawjson.Get(next, key)})
 	}
-	return Set(object, changedOnly(object, edits)...)
+	return rawjson.Set(object, changedOnly(object, edits)...)
 }
 
 // oneShotRule keeps deleteAfterRun with the one-shots: it comes with the
@@ -293,7 +300,7 @@ func (p *patch) payload() error {
 	if err != nil {
 		return err
 	}
-	stored := memberOf(p.stored, "payload")
+	stored := rawjson.Get(p.stored, "payload")
 	if kind == p.old.PayloadKind {
 		merged, notes, err := patchPayload(path, stored, &f, kind)
 		if err != nil {
@@ -303,9 +310,9 @@ func (p *patch) payload() error {
 		p.set("payload", merged)
 		return nil
 	}
-	if old := memberOf(stored, "toolsAllow"); old != nil {
+	if old := rawjson.Get(stored, "toolsAllow"); old != nil {
 		if _, given := f.find("toolsAllow"); !given {
-			if raw, err = Set(raw, Member{"toolsAllow", old}); err != nil {
+			if raw, err = rawjson.Set(raw, rawjson.Member{Key: "toolsAllow", Value: old}); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Notes are what bites later if nobody says it at once: one sentence each,
@@ -44,7 +45,7 @@ func failureNote(kind string) string {
 func creationNotes(kind string, payload json.RawMessage, deleteAfterRun bool) []string {
 	notes := []string{failureNote(kind)}
 	timeout := false
-	for key := range Members(payload) {
+	for key := range rawjson.Members(payload) {
 		timeout = timeout || key == "timeoutSeconds"
 	}
 	if !timeout {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Bounds of what a client may write.
@@ -14,12 +16,14 @@ const (
 	maxDescriptionRunes = 10_000
 	maxKeyRunes         = 1_000 // session keys, agent ids, channel addresses
 	maxScriptBytes      = 65_536
+	maxNamed            = 5  // mistakes of one kind that one refusal lists
+	maxEchoBytes        = 64 // of what the client sent, in one refusal
 )
 
 // fields are the members of a closed object of the wire contract.
 type fields struct {
 	path    string
-	members []Member // null members are kept: in a patch they clear
+	members []rawjson.Member // null members are kept: in a patch they clear
 }
 
 // readFields refuses what is not an object and what the object does not have.
@@ -29,17 +33,21 @@ func readFields(path string, raw json.RawMessage, allowed ...[]string) (fields, 
 		return f, invalid(path, "must be object")
 	}
 	var refused *Error
-	for key, value := range Members(raw) {
+	named := 0
+	for key, value := range rawjson.Members(raw) {
 		if !slices.ContainsFunc(allowed, func(list []string) bool { return slices.Contains(list, key) }) {
 			e := unexpected(path, key)
-			if refused == nil {
+			switch named++; {
+			case refused == nil:
 				refused = e
-			} else {
+			case named <= maxNamed:
 				refused.Message += "; " + e.Message
+			case named == maxNamed+1:
+				refused.Message += "; …"
 			}
 			continue
 		}
-		f.members = append(f.members, Member{key, value})
+		f.members = append(f.members, rawjson.Member{Key: key, Value: value})
 	}
 	if refused != nil {
 		return f, refused
@@ -66,7 +74,7 @@ func (f *fields) find(key string) (json.RawMessage, bool) {
 func (f *fields) sub(key string) string { return f.path + "/" + key }
 
 func (f *fields) encode() json.RawMessage {
-	kept := slices.DeleteFunc(slices.Clone(f.members), func(m Member) bool { return isNull(m.Value) })
+	kept := slices.DeleteFunc(slices.Clone(f.members), func(m rawjson.Member) bool { return isNull(m.Value) })
 	return objectOf(kept)
 }
 
@@ -109,7 +117,8 @@ func normalText(path string, raw json.RawMessage, rule textRule) (json.RawMessag
 func (rule textRule) check(path, text string) error {
 	visible := false
 	for _, r := range text {
-		if unicode.IsControl(r) && !(rule.lines && (r == '\n' || r == '\t' || r == '\r')) {
+		lineBreak := r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029'
+		if (unicode.IsControl(r) || lineBreak) && !(rule.lines && (lineBreak || r == '\t')) {
 			return invalidf(path, "must NOT contain the control character %U", r)
 		}
 		visible = visible || unicode.IsGraphic(r) && !unicode.IsSpace(r)

@@ -3,6 +3,8 @@ package job
 import (
 	"encoding/json"
 	"math"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Payload is what a run does, decoded from the definition's payload object.
@@ -46,7 +48,7 @@ func decodePayload(path string, raw json.RawMessage) (Payload, error) {
 	if !isObject(raw) {
 		return p, invalid(path, "must be object")
 	}
-	for key, value := range Members(raw) {
+	for key, value := range rawjson.Members(raw) {
 		if key == "kind" {
 			p.Kind, _ = textOf(value)
 		}
@@ -64,7 +66,7 @@ func decodePayload(path string, raw json.RawMessage) (Payload, error) {
 
 func decodeCommand(path string, raw json.RawMessage) (*CommandPayload, error) {
 	c := &CommandPayload{TimeoutMs: defaultTimeoutMs, OutputMaxBytes: defaultOutputMaxBytes}
-	for key, value := range Members(raw) {
+	for key, value := range rawjson.Members(raw) {
 		if isNull(value) {
 			continue
 		}
@@ -124,7 +126,7 @@ func textsOf(raw json.RawMessage) ([]string, bool) {
 		return nil, false
 	}
 	var texts []string
-	for element := range elements(raw) {
+	for element := range rawjson.Elements(raw) {
 		text, ok := textOf(element)
 		if !ok {
 			return nil, false
@@ -142,7 +144,7 @@ func envOf(raw json.RawMessage) ([]EnvVar, bool) {
 	}
 	var env []EnvVar
 	at := map[string]int{}
-	for name, value := range Members(raw) {
+	for name, value := range rawjson.Members(raw) {
 		text, ok := textOf(value)
 		if !ok {
 			return nil, false

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 const maxArgs = 4096
@@ -110,7 +112,7 @@ func normalPayload(path string, raw json.RawMessage) (kind string, stored json.R
 	if !available(kind, availableKinds) {
 		return "", nil, nil, unsupported(f.sub("kind"), "payload kind", kind, availableKinds)
 	}
-	members := []Member{{"kind", quoteJSON(kind)}}
+	members := []rawjson.Member{{Key: "kind", Value: quoteJSON(kind)}}
 	for _, rule := range rulesOf(kind) {
 		value, ok := f.get(rule.key)
 		if !ok {
@@ -128,7 +130,7 @@ func normalPayload(path string, raw json.RawMessage) (kind string, stored json.R
 			return "", nil, nil, err
 		}
 		notes = append(notes, clampNote(rule.key, value, checked)...)
-		members = append(members, Member{rule.key, checked})
+		members = append(members, rawjson.Member{Key: rule.key, Value: checked})
 	}
 	return kind, objectOf(members), notes, nil
 }
@@ -136,7 +138,7 @@ func normalPayload(path string, raw json.RawMessage) (kind string, stored json.R
 // patchPayload merges a partial payload of the same kind into the stored one,
 // on its bytes. A null clears an optional field.
 func patchPayload(path string, stored json.RawMessage, f *fields, kind string) (json.RawMessage, []string, error) {
-	var edits []Member
+	var edits []rawjson.Member
 	var notes []string
 	for _, rule := range rulesOf(kind) {
 		value, ok := f.find(rule.key)
@@ -147,7 +149,7 @@ func patchPayload(path string, stored json.RawMessage, f *fields, kind string) (
 			if rule.needed {
 				return nil, nil, invalid(f.sub(rule.key), "must NOT be null: a "+kind+" payload needs it")
 			}
-			edits = append(edits, Member{Key: rule.key})
+			edits = append(edits, rawjson.Member{Key: rule.key})
 			continue
 		}
 		checked, err := rule.check(f.sub(rule.key), value)
@@ -155,9 +157,9 @@ func patchPayload(path string, stored json.RawMessage, f *fields, kind string) (
 			return nil, nil, err
 		}
 		notes = append(notes, clampNote(rule.key, value, checked)...)
-		edits = append(edits, Member{rule.key, checked})
+		edits = append(edits, rawjson.Member{Key: rule.key, Value: checked})
 	}
-	merged, err := Set(stored, changedOnly(stored, edits)...)
+	merged, err := rawjson.Set(stored, changedOnly(stored, edits)...)
 	return merged, notes, err
 }
 
@@ -248,14 +250,15 @@ func checkEnv(path string, raw json.RawMessage) (json.RawMessage, error) {
 		return nil, invalid(path, "must be object")
 	}
 	seen := map[string]bool{}
-	for name, value := range Members(raw) {
-		at := path + "/" + pointer(name)
+	for name, value := range rawjson.Members(raw) {
+		shown := cut(name, maxEchoBytes)
+		at := path + "/" + pointer(shown)
 		text, ok := textOf(value)
 		switch folded := foldKey(name); {
 		case name == "" || strings.ContainsAny(name, "=\x00"):
-			return nil, invalidf(path, "%q is not a name of an environment variable", name)
+			return nil, invalidf(path, "%q is not a name of an environment variable", shown)
 		case seen[folded]:
-			return nil, invalidf(path, "%q is given twice (case does not count)", name)
+			return nil, invalidf(path, "%q is given twice (case does not count)", shown)
 		case !ok:
 			return nil, invalid(at, "must be string")
 		case strings.ContainsRune(text, 0):

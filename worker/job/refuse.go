@@ -32,6 +32,7 @@ func missing(path, key string) *Error {
 
 // unexpected refuses a member that a closed object does not have.
 func unexpected(path, key string) *Error {
+	key = cut(key, maxEchoBytes)
 	e := invalid(path, "unexpected property '"+key+"'")
 	e.Field = path + "/" + pointer(key)
 	return e
@@ -83,4 +84,12 @@ func fromSchedule(path string, err error) *Error {
 		e.Message = "CronPattern: " + s.Error()
 	}
 	return e
+}
+
+// cut shortens text for a message.
+func cut(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxBytes], "") + "…"
 }

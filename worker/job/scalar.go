@@ -6,6 +6,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // maxInstantMs is the greatest time the wire contract can name.
@@ -16,14 +19,17 @@ var jsonNull = []byte("null")
 func isNull(raw json.RawMessage) bool { return bytes.Equal(raw, jsonNull) }
 
 func isObject(raw json.RawMessage) bool {
-	text := trimSpace(raw)
+	text := bytes.TrimSpace(raw)
 	return len(text) > 0 && text[0] == '{'
 }
 
 // textOf decodes a JSON string.
 func textOf(raw json.RawMessage) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1]), true
 	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -91,3 +97,9 @@ func stateTime(raw json.RawMessage) (int64, bool) {
 
 // plainNumber writes a number without an exponent.
 func plainNumber(f float64) json.RawMessage { return strconv.AppendFloat(nil, f, 'f', -1, 64) }
+
+func quoteJSON(s string) json.RawMessage { return rawjson.AppendString(nil, s) }
+
+func intJSON(n int64) json.RawMessage { return strconv.AppendInt(nil, n, 10) }
+
+func boolJSON(v bool) json.RawMessage { return strconv.AppendBool(nil, v) }

@@ -63,13 +63,7 @@ func (in *scheduleInput) normalise(raw json.RawMessage) error {
 func (in *scheduleInput) kind() error {
 	raw, ok := in.get("kind")
 	if !ok {
-		members := make(map[string]json.RawMessage)
-		for _, m := range in.members {
-			if !isNull(m.Value) {
-				members[m.Key] = m.Value
-			}
-		}
-		return in.spec.decodeKind(in.path, members)
+		return in.spec.decodeKind(in.path, objectOf(in.members))
 	}
 	if in.spec.Kind, ok = word(raw, scheduleKinds); !ok {
 		return oneOf(in.sub("kind"), timedKinds)
@@ -151,7 +145,7 @@ func (in *scheduleInput) checkAt(atMs int64) error {
 // exist is explained; everything else gets the sentence that clients know.
 func unreadableAt(path, text string, err error) *Error {
 	e := &Error{Code: CodeInvalid, Field: path, Plain: true,
-		Message: "Invalid schedule.at: expected ISO-8601 timestamp (got " + cut(text, 64) + ")"}
+		Message: "Invalid schedule.at: expected ISO-8601 timestamp (got " + cut(text, maxEchoBytes) + ")"}
 	var s *schedule.Error
 	if errors.As(err, &s) {
 		e.Hint = s.Hint
@@ -308,12 +302,4 @@ func (in *scheduleInput) mustFire(s schedule.Schedule, key string) error {
 		return &Error{Code: CodeInvalid, Field: in.sub(key), Message: "at " + in.sub(key) + ": the schedule never fires"}
 	}
 	return nil
-}
-
-// cut shortens text for a message.
-func cut(text string, maxBytes int) string {
-	if len(text) <= maxBytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxBytes], "") + "…"
 }

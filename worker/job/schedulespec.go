@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // ScheduleSpec is a schedule as it is written down. Only the fields of its
@@ -32,30 +33,24 @@ func decodeSchedule(path string, raw json.RawMessage) (ScheduleSpec, error) {
 	if !isObject(raw) {
 		return s, invalid(path, "must be object")
 	}
-	members := make(map[string]json.RawMessage, 6)
-	for key, value := range Members(raw) {
-		if !isNull(value) {
-			members[key] = value
-		}
-	}
-	err := s.decodeKind(path, members)
+	err := s.decodeKind(path, raw)
 	if err != nil {
 		return s, err
 	}
 	switch s.Kind {
 	case "at":
-		err = s.decodeAt(path, members)
+		err = s.decodeAt(path, raw)
 	case "every":
-		err = s.decodeEvery(path, members)
+		err = s.decodeEvery(path, raw)
 	case "cron":
-		err = s.decodeCron(path, members)
+		err = s.decodeCron(path, raw)
 	}
 	return s, err
 }
 
 // decodeKind reads the kind, or infers it as old files need.
-func (s *ScheduleSpec) decodeKind(path string, members map[string]json.RawMessage) error {
-	if raw, ok := members["kind"]; ok {
+func (s *ScheduleSpec) decodeKind(path string, object json.RawMessage) error {
+	if raw, ok := setMember(object, "kind"); ok {
 		if s.Kind, ok = textOf(raw); !ok {
 			return invalid(path+"/kind", "must be string")
 		}
@@ -65,7 +60,7 @@ func (s *ScheduleSpec) decodeKind(path string, members map[string]json.RawMessag
 	for _, inferred := range []struct{ key, kind string }{
 		{"at", "at"}, {"atMs", "at"}, {"everyMs", "every"}, {"expr", "cron"}, {"cron", "cron"},
 	} {
-		if _, ok := members[inferred.key]; ok {
+		if _, ok := setMember(object, inferred.key); ok {
 			s.Kind = inferred.kind
 			return nil
 		}
@@ -73,10 +68,10 @@ func (s *ScheduleSpec) decodeKind(path string, members map[string]json.RawMessag
 	return missing(path, "kind")
 }
 
-func (s *ScheduleSpec) decodeAt(path string, members map[string]json.RawMessage) error {
-	raw, ok := members["at"]
+func (s *ScheduleSpec) decodeAt(path string, object json.RawMessage) error {
+	raw, ok := setMember(object, "at")
 	if !ok {
-		raw, ok = members["atMs"]
+		raw, ok = setMember(object, "atMs")
 		s.oldSpelling = true
 	}
 	if !ok {
@@ -94,8 +89,8 @@ func (s *ScheduleSpec) decodeAt(path string, members map[string]json.RawMessage)
 	return nil
 }
 
-func (s *ScheduleSpec) decodeEvery(path string, members map[string]json.RawMessage) error {
-	raw, ok := members["everyMs"]
+func (s *ScheduleSpec) decodeEvery(path string, object json.RawMessage) error {
+	raw, ok := setMember(object, "everyMs")
 	if !ok {
 		return missing(path, "everyMs")
 	}
@@ -103,7 +98,7 @@ func (s *ScheduleSpec) decodeEvery(path string, members map[string]json.RawMessa
 		return invalid(path+"/everyMs", "must be integer")
 	}
 	s.oldSpelling = s.oldSpelling || raw[0] == '"'
-	if raw, ok = members["anchorMs"]; ok {
+	if raw, ok = setMember(object, "anchorMs"); ok {
 		if s.AnchorMs, s.HasAnchor = floorOf(raw); !s.HasAnchor || s.AnchorMs < 0 {
 			return invalid(path+"/anchorMs", "must be >= 0")
 		}
@@ -112,10 +107,10 @@ func (s *ScheduleSpec) decodeEvery(path string, members map[string]json.RawMessa
 	return nil
 }
 
-func (s *ScheduleSpec) decodeCron(path string, members map[string]json.RawMessage) error {
-	raw, ok := members["expr"]
+func (s *ScheduleSpec) decodeCron(path string, object json.RawMessage) error {
+	raw, ok := setMember(object, "expr")
 	if !ok {
-		raw, ok = members["cron"]
+		raw, ok = setMember(object, "cron")
 		s.oldSpelling = true
 	}
 	if !ok {
@@ -125,13 +120,13 @@ func (s *ScheduleSpec) decodeCron(path string, members map[string]json.RawMessag
 		return invalid(path+"/expr", "must be string")
 	}
 	s.Expr = strings.TrimSpace(s.Expr)
-	if raw, ok = members["tz"]; ok {
+	if raw, ok = setMember(object, "tz"); ok {
 		if s.TZ, ok = textOf(raw); !ok {
 			return invalid(path+"/tz", "must be string")
 		}
 		s.TZ = strings.TrimSpace(s.TZ)
 	}
-	if raw, ok = members["staggerMs"]; ok {
+	if raw, ok = setMember(object, "staggerMs"); ok {
 		if s.StaggerMs, s.HasStagger = floorOf(raw); !s.HasStagger {
 			return invalid(path+"/staggerMs", "must be integer")
 		}
@@ -246,11 +241,11 @@ func (d *Definition) ScheduleIdentity() string {
 
 // pick copies the named members of an object, in the order of the names.
 func pick(object json.RawMessage, names []string) json.RawMessage {
-	var picked []Member
+	var picked []rawjson.Member
 	for _, name := range names {
-		for key, value := range Members(object) {
+		for key, value := range rawjson.Members(object) {
 			if key == name && !isNull(value) {
-				picked = append(picked, Member{key, value})
+				picked = append(picked, rawjson.Member{Key: key, Value: value})
 				break
 			}
 		}
@@ -259,13 +254,13 @@ func pick(object json.RawMessage, names []string) json.RawMessage {
 }
 
 // objectOf writes members as a compact object.
-func objectOf(members []Member) json.RawMessage {
+func objectOf(members []rawjson.Member) json.RawMessage {
 	b := []byte{'{'}
 	for i, m := range members {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendString(b, m.Key), ':')
+		b = append(rawjson.AppendString(b, m.Key), ':')
 		b = append(b, m.Value...)
 	}
 	return append(b, '}')
@@ -273,15 +268,15 @@ func objectOf(members []Member) json.RawMessage {
 
 // pacingLimits gives the pacing in milliseconds, or nil when there is none.
 func pacingLimits(pacing json.RawMessage) json.RawMessage {
-	var limits []Member
+	var limits []rawjson.Member
 	for _, bound := range []struct{ key, name string }{{"min", "minMs"}, {"max", "maxMs"}} {
-		for key, value := range Members(pacing) {
+		for key, value := range rawjson.Members(pacing) {
 			text, ok := textOf(value)
 			if key != bound.key || !ok {
 				continue
 			}
 			if ms, err := schedule.ParseDuration(text); err == nil {
-				limits = append(limits, Member{bound.name, intJSON(ms)})
+				limits = append(limits, rawjson.Member{Key: bound.name, Value: intJSON(ms)})
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Row is one job as stored, for reading.
@@ -44,16 +45,16 @@ var copiedState = []struct{ view, state string }{
 // shown in the present one.
 func View(r Row) (json.RawMessage, error) { return view(r) }
 
-func view(r Row, more ...Member) (json.RawMessage, error) {
+func view(r Row, more ...rawjson.Member) (json.RawMessage, error) {
 	state, edits, err := publicEdits(r)
 	if err != nil {
 		return nil, err
 	}
-	edits = append(edits, Member{"configRevision", quoteJSON(WireRevision(r.Definition))})
+	edits = append(edits, rawjson.Member{Key: "configRevision", Value: quoteJSON(WireRevision(r.Definition))})
 	for _, c := range copiedState {
-		edits = append(edits, Member{c.view, stateMember(state, c.state)})
+		edits = append(edits, rawjson.Member{Key: c.view, Value: stateMember(state, c.state)})
 	}
-	return Set(r.Definition, append(edits, more...)...)
+	return rawjson.Set(r.Definition, append(edits, more...)...)
 }
 
 // PublicView is the job inside events: the stored object with its state, and
@@ -63,39 +64,39 @@ func PublicView(r Row) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Set(r.Definition, edits...)
+	return rawjson.Set(r.Definition, edits...)
 }
 
 // publicEdits gives the public state and the edits that make a stored
 // definition presentable.
-func publicEdits(r Row) (state json.RawMessage, edits []Member, err error) {
+func publicEdits(r Row) (state json.RawMessage, edits []rawjson.Member, err error) {
 	state = json.RawMessage("{}")
 	if isObject(r.State) {
-		hidden := make([]Member, len(privateState))
+		hidden := make([]rawjson.Member, len(privateState))
 		for i, key := range privateState {
 			hidden[i].Key = key
 		}
-		if state, err = Set(r.State, hidden...); err != nil {
+		if state, err = rawjson.Set(r.State, hidden...); err != nil {
 			return nil, nil, err
 		}
 	}
-	edits = []Member{{"id", quoteJSON(r.ID)}}
+	edits = []rawjson.Member{{Key: "id", Value: quoteJSON(r.ID)}}
 	for _, key := range privateKeys {
-		edits = append(edits, Member{Key: key})
+		edits = append(edits, rawjson.Member{Key: key})
 	}
-	if memberOf(r.Definition, "enabled") == nil {
-		edits = append(edits, Member{"enabled", boolJSON(true)})
+	if rawjson.Get(r.Definition, "enabled") == nil {
+		edits = append(edits, rawjson.Member{Key: "enabled", Value: boolJSON(true)})
 	}
-	if raw := memberOf(r.Definition, "schedule"); raw != nil {
+	if raw := rawjson.Get(r.Definition, "schedule"); raw != nil {
 		if spec, err := decodeSchedule("", raw); err == nil && spec.oldSpelling {
 			modern, err := modernSchedule(raw, spec)
 			if err != nil {
 				return nil, nil, err
 			}
-			edits = append(edits, Member{"schedule", modern})
+			edits = append(edits, rawjson.Member{Key: "schedule", Value: modern})
 		}
 	}
-	edits = append(edits, Member{"state", state}, Member{"updatedAtMs", intJSON(r.UpdatedAtMs)})
+	edits = append(edits, rawjson.Member{Key: "state", Value: state}, rawjson.Member{Key: "updatedAtMs", Value: intJSON(r.UpdatedAtMs)})
 	return state, edits, nil
 }
 
@@ -116,9 +117,9 @@ func modernSchedule(raw json.RawMessage, spec ScheduleSpec) (json.RawMessage, er
 // stateMember reads one key of the state; the status may hide under its old
 // name. nil if unset.
 func stateMember(state json.RawMessage, key string) json.RawMessage {
-	value := memberOf(state, key)
+	value := rawjson.Get(state, key)
 	if value == nil && key == "lastRunStatus" {
-		value = memberOf(state, "lastStatus")
+		value = rawjson.Get(state, "lastStatus")
 	}
 	if value == nil || isNull(value) {
 		return nil
@@ -147,16 +148,16 @@ func CompactView(r Row) (json.RawMessage, error) {
 	if !json.Valid(r.Definition) || !isObject(r.Definition) {
 		return nil, invalid("", "must be object")
 	}
-	at := func(key string) json.RawMessage { return memberOf(r.Definition, key) }
+	at := func(key string) json.RawMessage { return rawjson.Get(r.Definition, key) }
 	state := func(key string) json.RawMessage { return stateMember(r.State, key) }
-	members := []Member{{"id", quoteJSON(r.ID)}}
+	members := []rawjson.Member{{Key: "id", Value: quoteJSON(r.ID)}}
 	add := func(key string, value json.RawMessage) {
 		if value != nil && !isNull(value) {
-			members = append(members, Member{key, value})
+			members = append(members, rawjson.Member{Key: key, Value: value})
 		}
 	}
 	always := func(key string, value json.RawMessage) {
-		members = append(members, Member{key, orNull(value)})
+		members = append(members, rawjson.Member{Key: key, Value: orNull(value)})
 	}
 	add("name", at("name"))
 	add("agentId", at("agentId"))
@@ -200,7 +201,7 @@ func CompactView(r Row) (json.RawMessage, error) {
 
 // DeliveryPreview says in words where results go: {label, detail}.
 func DeliveryPreview(definition []byte) json.RawMessage {
-	spec, err := decodeDelivery("", memberOf(definition, "delivery"), memberOf(definition, "payload"))
+	spec, err := decodeDelivery("", rawjson.Get(definition, "delivery"), rawjson.Get(definition, "payload"))
 	label, detail := "not requested", "not requested"
 	switch {
 	case err != nil || spec.Mode == "none":
@@ -221,5 +222,5 @@ func DeliveryPreview(definition []byte) json.RawMessage {
 			detail = "last -> no route, will fail-closed"
 		}
 	}
-	return objectOf([]Member{{"label", quoteJSON(label)}, {"detail", quoteJSON(detail)}})
+	return objectOf([]rawjson.Member{{Key: "label", Value: quoteJSON(label)}, {Key: "detail", Value: quoteJSON(detail)}})
 }

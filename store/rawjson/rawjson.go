@@ -1,10 +1,17 @@
-package job
+// Package rawjson edits JSON objects on their bytes: members that nobody names
+// keep their bytes, their order and the white space around them. It is how
+// keys that rota does not know survive its writes.
+//
+// It does not decode values, and it expects text that is valid JSON; anything
+// else is refused by Set and ends the walks.
+package rawjson
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"iter"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -30,7 +37,7 @@ func Set(object []byte, edits ...Member) ([]byte, error) {
 	}
 	for _, e := range edits {
 		if e.Value != nil && !json.Valid(e.Value) {
-			return nil, &Error{Code: CodeInvalid, Field: "/" + e.Key, Message: "the new value of " + strconv.Quote(e.Key) + " is not valid JSON"}
+			return nil, fmt.Errorf("the new value of %q is not valid JSON", e.Key)
 		}
 	}
 	grown := 0
@@ -68,7 +75,7 @@ func Set(object []byte, edits ...Member) ([]byte, error) {
 		}
 		wrote = true
 		b = append(b, indent...)
-		b = appendString(b, e.Key)
+		b = AppendString(b, e.Key)
 		b = append(b, ':')
 		b = append(b, e.Value...)
 	}
@@ -87,17 +94,19 @@ func Set(object []byte, edits ...Member) ([]byte, error) {
 // being an object.
 func Members(object []byte) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
-		s := memberScan{text: object}
+		s := scan{text: object}
 		if !s.begin() {
 			return
 		}
 		for s.next() {
-			if !yield(s.key, json.RawMessage(s.text[s.valueAt:s.valueEnd])) {
+			if !yield(unquoteKey(s.key), s.value()) {
 				return
 			}
 		}
 	}
 }
+
+var errNotObject = errors.New("not a JSON object")
 
 // span is where one member lies: from..to is everything between the comma or
 // brace before it and the one after it, white space included.
@@ -109,19 +118,18 @@ type span struct {
 // spansOf finds the members of an object, the place of its opening brace and
 // that of its closing one.
 func spansOf(object []byte) (spans []span, open, end int, err error) {
-	notObject := &Error{Code: CodeInvalid, Message: "not a JSON object"}
 	if !json.Valid(object) {
-		return nil, 0, 0, notObject
+		return nil, 0, 0, errNotObject
 	}
-	s := memberScan{text: object}
+	s := scan{text: object}
 	if !s.begin() {
-		return nil, 0, 0, notObject
+		return nil, 0, 0, errNotObject
 	}
 	open = s.at - 1
 	from := s.at
 	spans = make([]span, 0, 24)
 	for s.next() {
-		spans = append(spans, span{s.key, from, s.valueAt, s.valueEnd, s.at})
+		spans = append(spans, span{unquoteKey(s.key), from, s.valueAt, s.valueEnd, s.at})
 		from = s.at + 1
 	}
 	return spans, open, s.at, nil
@@ -159,18 +167,18 @@ func trimSpaceRight(b []byte, keep int) []byte {
 	return b
 }
 
-// memberScan steps through the members of one object without building
+// scan steps through the members of one object without building
 // anything. It expects valid JSON and never reads outside the text when it
 // gets something else.
-type memberScan struct {
+type scan struct {
 	text              []byte
 	at                int // next byte to read; after next: the comma or closing brace
 	first             bool
-	key               string
+	key               []byte // quoted, as it stands
 	valueAt, valueEnd int
 }
 
-func (s *memberScan) begin() bool {
+func (s *scan) begin() bool {
 	s.space()
 	if s.at >= len(s.text) || s.text[s.at] != '{' {
 		return false
@@ -181,7 +189,7 @@ func (s *memberScan) begin() bool {
 }
 
 // next finds one more member; false at the end of the object.
-func (s *memberScan) next() bool {
+func (s *scan) next() bool {
 	if !s.first {
 		if s.at >= len(s.text) || s.text[s.at] != ',' {
 			return false
@@ -195,7 +203,7 @@ func (s *memberScan) next() bool {
 	s.first = false
 	keyAt := s.at
 	s.at = skipString(s.text, s.at)
-	s.key = unquoteKey(s.text[keyAt:s.at])
+	s.key = s.text[keyAt:s.at]
 	s.space()
 	if s.at >= len(s.text) || s.text[s.at] != ':' {
 		return false
@@ -209,7 +217,17 @@ func (s *memberScan) next() bool {
 	return s.valueEnd > s.valueAt
 }
 
-func (s *memberScan) space() {
+func (s *scan) value() json.RawMessage { return s.text[s.valueAt:s.valueEnd] }
+
+// is compares the key without decoding it where it has no escape.
+func (s *scan) is(key string) bool {
+	if bytes.IndexByte(s.key, '\\') >= 0 {
+		return unquoteKey(s.key) == key
+	}
+	return len(s.key) == len(key)+2 && string(s.key[1:len(s.key)-1]) == key
+}
+
+func (s *scan) space() {
 	for s.at < len(s.text) && isSpace(s.text[s.at]) {
 		s.at++
 	}
@@ -284,9 +302,9 @@ func unquoteKey(quoted []byte) string {
 	return key
 }
 
-// appendString appends s as a JSON string, escaping only what JSON demands:
+// AppendString appends s as a JSON string, escaping only what JSON demands:
 // what people typed is stored as they typed it.
-func appendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for _, r := range s {
@@ -308,8 +326,35 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-func quoteJSON(s string) json.RawMessage { return appendString(nil, s) }
+// Elements walks the Elements of a JSON array; the values are its own bytes.
+func Elements(array []byte) iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		i := 1
+		for i < len(array) {
+			for i < len(array) && (isSpace(array[i]) || array[i] == ',') {
+				i++
+			}
+			end := skipValue(array, i)
+			if end <= i || !yield(json.RawMessage(array[i:end])) {
+				return
+			}
+			i = end
+		}
+	}
+}
 
-func intJSON(n int64) json.RawMessage { return strconv.AppendInt(nil, n, 10) }
-
-func boolJSON(v bool) json.RawMessage { return strconv.AppendBool(nil, v) }
+// Get gives the value of one key, nil if the object lacks it. Of a key
+// that is given twice the last value counts, as in most readers.
+func Get(object []byte, key string) json.RawMessage {
+	s := scan{text: object}
+	if !s.begin() {
+		return nil
+	}
+	var found json.RawMessage
+	for s.next() {
+		if s.is(key) {
+			found = s.value()
+		}
+	}
+	return found
+}
