@@ -189,20 +189,23 @@ type Expiry struct {
 }
 
 // Expire deletes what is past its time, oldest first, and says how much that
-// was. Each statement walks a key or an index from its old end.
+// was. Each statement looks at the oldest rows of its table only, in the order
+// they were written: a row that is kept longer than its neighbours (a decision
+// that was extended) delays those right behind it, never the rest.
 func Expire(t *Tx, e Expiry) (removed int64, err error) {
 	for _, d := range []struct {
 		query string
 		args  []any
 	}{
-		{`DELETE FROM rota_events WHERE seq IN (SELECT seq FROM rota_events
-			WHERE seq <= ? OR at_ms < ? ORDER BY seq LIMIT ?)`, []any{e.LastSeq - e.KeepEvents, e.BeforeMs, e.Limit}},
-		{`DELETE FROM rota_slots WHERE seq IN (SELECT seq FROM rota_slots WHERE at_ms < ? ORDER BY seq LIMIT ?)`,
-			[]any{e.BeforeMs, e.Limit}},
-		{`DELETE FROM rota_requests WHERE (job_id, key) IN (SELECT job_id, key FROM rota_requests WHERE at_ms < ? LIMIT ?)`,
-			[]any{e.BeforeMs, e.Limit}},
-		{`DELETE FROM task_runs WHERE task_id IN (SELECT task_id FROM task_runs WHERE runtime = 'cron'
-			AND ended_at < ? AND cleanup_after < ? ORDER BY ended_at LIMIT ?)`, []any{e.NowMs, e.NowMs, e.Limit}},
+		{`DELETE FROM rota_events WHERE seq IN (SELECT seq FROM (SELECT seq, at_ms FROM rota_events ORDER BY seq LIMIT ?)
+			WHERE seq <= ? OR at_ms < ?)`, []any{e.Limit, e.LastSeq - e.KeepEvents, e.BeforeMs}},
+		{`DELETE FROM rota_slots WHERE seq IN (SELECT seq FROM (SELECT seq, at_ms FROM rota_slots ORDER BY seq LIMIT ?)
+			WHERE at_ms < ?)`, []any{e.Limit, e.BeforeMs}},
+		{`DELETE FROM rota_requests WHERE seq IN (SELECT seq FROM (SELECT seq, at_ms FROM rota_requests ORDER BY seq LIMIT ?)
+			WHERE at_ms < ?)`, []any{e.Limit, e.BeforeMs}},
+		{`DELETE FROM task_runs WHERE task_id IN (SELECT task_id FROM (SELECT task_id, cleanup_after FROM task_runs
+			WHERE runtime = 'cron' AND ended_at < ? ORDER BY ended_at LIMIT ?) WHERE cleanup_after < ?)`,
+			[]any{e.NowMs, e.Limit, e.NowMs}},
 	} {
 		n, err := t.Exec(d.query, d.args...)
 		if err != nil {

@@ -46,10 +46,11 @@ CREATE TABLE IF NOT EXISTS rota_plan (
 -- Keys under which callers asked for manual runs, so that a repeated request
 -- gives the same run after its receipt is pruned.
 CREATE TABLE IF NOT EXISTS rota_requests (
+  seq INTEGER PRIMARY KEY,
   job_id TEXT NOT NULL,
   key TEXT NOT NULL,
   run_id TEXT NOT NULL,
   mode TEXT NOT NULL,
   at_ms INTEGER NOT NULL,
-  PRIMARY KEY (job_id, key)
-) STRICT, WITHOUT ROWID;
+  UNIQUE (job_id, key)
+) STRICT;

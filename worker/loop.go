@@ -1,23 +1,12 @@
 package worker
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/worker/failpoint"
 	"github.com/rota-scheduler/rota/worker/job"
 )
-
-// trouble is what a failed turn leaves behind: how often in a row, until when
-// nothing is tried, and whether only outcomes and reads are taken.
-type trouble struct {
-	attempts int
-	untilMs  int64 // monotonic
-	full     bool
-}
 
 // batch is what one turn took from the lanes.
 type batch struct {
@@ -95,7 +84,7 @@ func (w *Worker) dutyWaits(nowMs int64) bool {
 		return false
 	}
 	key, _, ok := w.st.due.Min()
-	return ok && key.deadlineMs <= nowMs || w.placeFree() || nowMs >= w.retainDue && w.retainDue != 0
+	return ok && key.deadlineMs <= nowMs || w.placeFree() || w.clock.MonoMs() >= w.retainDueMonoMs
 }
 
 func (w *Worker) placeFree() bool {
@@ -116,8 +105,8 @@ func (w *Worker) duties(t *turn) (more bool, err error) {
 	if err := t.activateQueued(); err != nil {
 		return false, err
 	}
-	if t.now >= w.retainDue {
-		w.retainDue = t.now + retainEveryMs
+	if nowMonoMs := w.clock.MonoMs(); nowMonoMs >= w.retainDueMonoMs {
+		w.retainDueMonoMs = nowMonoMs + retainEveryMs
 		return more, t.retain()
 	}
 	return more, nil
@@ -268,64 +257,6 @@ func (m marks) hit() {
 	}
 }
 
-// failed ends a turn that did not commit, or of which that is not known. What
-// certainly rolled back is answered with the error and its outcomes wait for
-// the next turn; what is unknown is read back from the file.
-func (w *Worker) failed(b *batch, cause error, t *turn) error {
-	if store.CommitUnknown(cause) && t != nil {
-		there, err := w.readBack(t)
-		if err != nil {
-			return err
-		}
-		if there {
-			w.committed(t, b)
-			return nil
-		}
-	} else if store.CodeOf(cause) == store.CodeNeedsReopen {
-		if _, err := w.readBack(nil); err != nil {
-			return err
-		}
-	}
-	w.outcomes.giveBack(b.outcomes)
-	for _, c := range b.calls {
-		c.reply <- answer{err: storageError(cause)}
-	}
-	w.trouble.attempts++
-	w.trouble.full = store.Class(cause) == store.DiskFull
-	w.trouble.untilMs = w.clock.MonoMs() + int64(min(5000, 20<<min(w.trouble.attempts, 8)))
-	w.log.Error("a turn failed and was rolled back", "err", cause, "attempt", w.trouble.attempts)
-	return nil
-}
-
-// reopenTries bounds how long a reopen is tried before the worker gives up: a
-// restart then recovers by the usual rules.
-const reopenTries = 60
-
-// readBack reopens the file and asks whether the turn is in it.
-func (w *Worker) readBack(t *turn) (there bool, err error) {
-	for try := range reopenTries {
-		if err = w.store.Reopen(); err == nil {
-			break
-		}
-		w.log.Error("the database could not be reopened", "err", err, "attempt", try+1)
-		fired, release := w.clock.Timer(time.Second)
-		<-fired
-		release()
-	}
-	if err != nil {
-		return false, fmt.Errorf("reopen after an unknown commit: %w", err)
-	}
-	if t == nil {
-		return false, nil
-	}
-	tx, err := w.store.Begin()
-	if err != nil {
-		return false, err
-	}
-	seq, err := store.LastSeq(tx)
-	return seq >= t.st.seq, errors.Join(err, tx.Rollback())
-}
-
 // Upkeep between transactions: frames of the log that the file lacks are moved
 // into it before the worker sleeps, and in the middle of work only when there
 // are so many that the log would outgrow its bound.
@@ -349,123 +280,4 @@ func (w *Worker) upkeep(idle bool) {
 	if err != nil {
 		w.log.Warn("a checkpoint failed; the log grows until one succeeds", "err", err)
 	}
-}
-
-// start loads the model and settles what the last holder left, to the end.
-func (w *Worker) start() error {
-	tx, err := w.store.Begin()
-	if err != nil {
-		return err
-	}
-	st, err := load(tx, w.cfg)
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	open, err := openRuns(tx, &st)
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	boot, err := store.Meta(tx, metaBoot)
-	if err := errors.Join(err, tx.Rollback()); err != nil {
-		return err
-	}
-	w.st = st
-	w.publishSnapshot()
-	if w.store.Fenced() != "" {
-		return nil
-	}
-	rc := &recovery{logged: map[string]Logged{}, logKnown: w.opt.LogKnown, excluded: map[string]bool{},
-		sameBoot: boot != "" && boot == w.id.bootID}
-	for _, l := range w.opt.Logged {
-		rc.logged[l.ReceiptID] = l
-	}
-	return w.recover(open, rc)
-}
-
-// recover settles the open runs and then catches up, in bounded turns.
-func (w *Worker) recover(open []found, rc *recovery) error {
-	for len(open) > 0 {
-		n := min(perTurn, len(open))
-		err := w.startTurn(func(t *turn) error {
-			for _, f := range open[:n] {
-				if err := t.recoverRun(f, rc); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		open = open[n:]
-	}
-	var missed []missedJob
-	err := w.startTurn(func(t *turn) error {
-		if err := t.noteBoot(); err != nil {
-			return err
-		}
-		if err := t.fillDeadlines(); err != nil {
-			return err
-		}
-		if t.cfg.Enabled {
-			missed = t.missedJobs(rc.excluded)
-		}
-		return t.noteRecovery(rc, len(missed))
-	})
-	if err != nil {
-		return err
-	}
-	for i := 0; i < len(missed); i += perTurn {
-		err := w.startTurn(func(t *turn) error {
-			for k := i; k < min(i+perTurn, len(missed)); k++ {
-				if err := t.catchUp(missed[k], k); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	w.retainDue = w.clock.WallMs() + retainEveryMs
-	return nil
-}
-
-// startTurn is a turn of recovery: it has no callers to answer, so an error is final.
-func (w *Worker) startTurn(apply func(*turn) error) error {
-	var failure error
-	err := w.commitTurn(w.clock.WallMs(), &batch{}, func(t *turn) error {
-		failure = apply(t)
-		return failure
-	})
-	if err == nil && w.trouble.attempts > 0 {
-		err = failure
-		if err == nil {
-			err = errors.New("recovery could not be committed")
-		}
-	}
-	return err
-}
-
-func (t *turn) noteBoot() error {
-	boot, err := store.Meta(t.tx, metaBoot)
-	if err != nil || boot == t.id.bootID {
-		return err
-	}
-	t.wrote = true
-	return store.SetMeta(t.tx, metaBoot, t.id.bootID)
-}
-
-// noteRecovery tells what a start found, when it found anything.
-func (t *turn) noteRecovery(rc *recovery, missed int) error {
-	if rc.restored+rc.resumed+rc.skipped+rc.interrupt+missed == 0 {
-		return nil
-	}
-	detail, err := json.Marshal(map[string]int{"restored": rc.restored, "resumed": rc.resumed, "skipped": rc.skipped,
-		"interrupted": rc.interrupt, "missedJobs": missed})
-	if err != nil {
-		return err
-	}
-	return t.emit(Event{Kind: EventRecovered, Detail: detail})
 }

@@ -64,11 +64,13 @@ type Worker struct {
 	turns, committedTurns atomic.Int64
 
 	// What follows belongs to the goroutine of Run.
-	st        state
-	cfg       *Config
-	trouble   trouble
-	commits   int // since the log was last looked at
-	retainDue int64
+	st      state
+	cfg     *Config
+	trouble trouble
+	commits int // since the log was last looked at
+	// retainDueMonoMs is when retention looks next: monotonic, so that a wall
+	// clock that steps back does not stop it.
+	retainDueMonoMs int64
 }
 
 // call is one command and the place for its answer.

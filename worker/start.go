@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/rota-scheduler/rota/store"
+)
+
+// start loads the model and settles what the last holder left, to the end.
+func (w *Worker) start() error {
+	tx, err := w.store.Begin()
+	if err != nil {
+		return err
+	}
+	st, err := load(tx, w.cfg)
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	open, err := openRuns(tx, &st)
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	boot, err := store.Meta(tx, metaBoot)
+	if err := errors.Join(err, tx.Rollback()); err != nil {
+		return err
+	}
+	w.st = st
+	w.publishSnapshot()
+	if w.store.Fenced() != "" {
+		return nil
+	}
+	rc := &recovery{logged: map[string]Logged{}, logKnown: w.opt.LogKnown, excluded: map[string]bool{},
+		sameBoot: boot != "" && boot == w.id.bootID}
+	for _, l := range w.opt.Logged {
+		rc.logged[l.ReceiptID] = l
+	}
+	return w.recover(open, rc)
+}
+
+// recover settles the open runs and then catches up, in bounded turns.
+func (w *Worker) recover(open []found, rc *recovery) error {
+	for len(open) > 0 {
+		n := min(perTurn, len(open))
+		err := w.startTurn(func(t *turn) error {
+			for _, f := range open[:n] {
+				if err := t.recoverRun(f, rc); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		open = open[n:]
+	}
+	var missed []missedJob
+	err := w.startTurn(func(t *turn) error {
+		if err := t.noteBoot(); err != nil {
+			return err
+		}
+		if err := t.fillDeadlines(); err != nil {
+			return err
+		}
+		if t.cfg.Enabled {
+			missed = t.missedJobs(rc.excluded)
+		}
+		return t.noteRecovery(rc, len(missed))
+	})
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(missed); i += perTurn {
+		err := w.startTurn(func(t *turn) error {
+			for k := i; k < min(i+perTurn, len(missed)); k++ {
+				if err := t.catchUp(missed[k], k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	w.retainDueMonoMs = w.clock.MonoMs() + retainEveryMs
+	return nil
+}
+
+// startTurn is a turn of recovery: it has no callers to answer, so an error is final.
+func (w *Worker) startTurn(apply func(*turn) error) error {
+	var failure error
+	err := w.commitTurn(w.clock.WallMs(), &batch{}, func(t *turn) error {
+		failure = apply(t)
+		return failure
+	})
+	if err == nil && w.trouble.attempts > 0 {
+		err = failure
+		if err == nil {
+			err = errors.New("recovery could not be committed")
+		}
+	}
+	return err
+}
+
+func (t *turn) noteBoot() error {
+	boot, err := store.Meta(t.tx, metaBoot)
+	if err != nil || boot == t.id.bootID {
+		return err
+	}
+	t.wrote = true
+	return store.SetMeta(t.tx, metaBoot, t.id.bootID)
+}
+
+// noteRecovery tells what a start found, when it found anything.
+func (t *turn) noteRecovery(rc *recovery, missed int) error {
+	if rc.restored+rc.resumed+rc.skipped+rc.interrupt+missed == 0 {
+		return nil
+	}
+	detail, err := json.Marshal(map[string]int{"restored": rc.restored, "resumed": rc.resumed, "skipped": rc.skipped,
+		"interrupted": rc.interrupt, "missedJobs": missed})
+	if err != nil {
+		return err
+	}
+	return t.emit(Event{Kind: EventRecovered, Detail: detail})
+}
