@@ -295,7 +295,7 @@ func TestLogsFollowARun(t *testing.T) {
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	id := c.add("--name", "talker", "--command", `echo first; cat "`+gate+`"; echo last`)
+	id := c.add("--name", "talker", "--timeout-seconds", "60", "--command", `echo first; cat "`+gate+`"; echo last`)
 	runID, _ := member(oneDocument(t, c.run("cron", "run", id).out), "runId")
 	cmd := c.command("cron", "logs", "--follow", fmt.Sprint(runID))
 	out, err := cmd.StdoutPipe()
@@ -305,15 +305,15 @@ func TestLogsFollowARun(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r := bufio.NewReader(out)
-	if line, err := r.ReadString('\n'); err != nil || line != "first\n" {
-		t.Fatalf("%q %v", line, err)
+	first := make([]byte, len("first"))
+	if _, err := io.ReadFull(out, first); err != nil || string(first) != "first" {
+		t.Fatalf("%q %v", first, err)
 	}
 	if err := os.WriteFile(gate, []byte("middle\n"), 0o600); err != nil { // the run waits at the gate until now
 		t.Fatal(err)
 	}
-	rest, err := io.ReadAll(r)
-	if err != nil || string(rest) != "middle\nlast\n" {
+	rest, err := io.ReadAll(out)
+	if err != nil || string(rest) != "\nmiddle\nlast\n" {
 		t.Errorf("then %q %v", rest, err)
 	}
 	if err := cmd.Wait(); err != nil {

@@ -174,8 +174,7 @@ func (x *crashTrial) kills(kills []crashKill, every int) {
 	}
 	facts := x.settle()
 	x.report(facts)
-	x.site.orphansEnd()
-	x.acked, x.effects = x.acked+len(facts.acks), x.effects+len(facts.effects)
+	x.acked, x.effects = x.acked+facts.accepted(), x.effects+len(facts.effects)
 	x.resumed, x.interrupted = x.resumed+facts.ledger.resumed, x.interrupted+facts.interrupted()
 }
 
@@ -291,6 +290,16 @@ func (l *crashLife) fired() (idle []string) {
 // open reports whether a receipt is open.
 func (l *crashLedger) open() bool {
 	return slices.ContainsFunc(l.receipts, func(r crashReceiptRow) bool { return r.status == "running" })
+}
+
+// accepted counts the runs that were acknowledged.
+func (f *crashFacts) accepted() (n int) {
+	for _, a := range f.acks {
+		if a.RunID != "" {
+			n++
+		}
+	}
+	return n
 }
 
 func (f *crashFacts) interrupted() (n int) {

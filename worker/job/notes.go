@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
@@ -22,23 +21,12 @@ func duration(ms int64) string {
 	return text
 }
 
-func durations(tableMs []int64) string {
-	texts := make([]string, len(tableMs))
-	for i, ms := range tableMs {
-		texts[i] = duration(ms)
-	}
-	return strings.Join(texts, ", ")
-}
-
-// failureNote says what follows a failed run.
+// failureNote says what follows a failed run: there is no second try.
 func failureNote(kind string) string {
-	retries := schedule.DefaultRetryBackoffMs()
 	if kind == "at" {
-		return "a run that fails for a passing reason is tried again after " + durations(retries) +
-			"; any other failure disables the job and keeps it"
+		return "a run that fails is not tried again: the job is disabled and kept"
 	}
-	return "after a failed run the next one waits at least " + durations(schedule.DefaultErrorBackoffMs()) +
-		" by the number of failures in a row, unless the configuration says otherwise"
+	return "a run that fails is not tried again: the next slot is the next run"
 }
 
 // creationNotes gives the notes that hold for a new definition as a whole.
