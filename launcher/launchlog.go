@@ -27,13 +27,13 @@ import (
 // A settled run keeps its lines until more than half of a file over 256 KiB is
 // settled; then the open ones are written to a new file that takes its place.
 // What an earlier daemon left is open until it is settled, or until this one
-// has settled 1,024 runs of its own: recovery, which alone reads it, is then
-// long over. So the file stays below about 1 MiB, whatever happens.
+// launches its first run: recovery, which alone reads it, is over by then,
+// because a worker launches nothing before. So the file stays small, however
+// short the lives of the daemons are.
 
 const (
-	trimAboveBytes     = 256 << 10
-	inheritedUntilRuns = 1024
-	maxLogLineBytes    = 64 << 10
+	trimAboveBytes  = 256 << 10
+	maxLogLineBytes = 64 << 10
 )
 
 // logLine is one line of the launch log.
@@ -57,7 +57,6 @@ type launchLog struct {
 	open      map[string][]byte // lines of the runs that are not settled
 	openSize  int64             // bytes of those lines
 	inherited map[string]bool   // open runs of an earlier daemon
-	settled   int               // runs of this daemon
 }
 
 // openLaunchLog opens or makes the log at path; none for "".
@@ -104,10 +103,20 @@ func (g *launchLog) announce(receiptID string) error {
 	if g == nil {
 		return nil
 	}
+	g.disinherit()
 	if err := g.append(receiptID, logLine{Launch: receiptID, Boot: g.bootID}); err != nil {
 		return logError("append to", err)
 	}
 	return nil
+}
+
+// disinherit forgets what an earlier daemon left: recovery is over.
+func (g *launchLog) disinherit() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id := range g.inherited {
+		g.drop(id)
+	}
 }
 
 // started notes the process of an announced run.
@@ -143,7 +152,6 @@ func (g *launchLog) append(receiptID string, line logLine) error {
 	}
 	g.torn = false
 	g.keep(receiptID, raw)
-	delete(g.inherited, receiptID) // announced again, it is this daemon's
 	return nil
 }
 
@@ -168,15 +176,7 @@ func (g *launchLog) settle(receiptID string) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if own := g.open[receiptID] != nil && !g.inherited[receiptID]; own {
-		g.settled++
-	}
 	g.drop(receiptID)
-	if g.settled >= inheritedUntilRuns {
-		for id := range g.inherited {
-			g.drop(id)
-		}
-	}
 	if g.size <= trimAboveBytes || g.openSize*2 >= g.size {
 		return nil
 	}

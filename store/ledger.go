@@ -215,3 +215,19 @@ func Expire(t *Tx, e Expiry) (removed int64, err error) {
 	}
 	return removed, nil
 }
+
+// TrimJob keeps the newest finished receipts and history rows of a job and
+// says how many it removed, at most limit of each.
+func TrimJob(t *Tx, jobID string, receipts, rows, limit int) (removed int64, err error) {
+	removed, err = t.Exec(`DELETE FROM cron_run_receipts WHERE receipt_id IN (
+		SELECT receipt_id FROM cron_run_receipts
+		WHERE store_key = ? AND job_id = ? AND status <> 'running'
+		ORDER BY started_at_ms DESC, receipt_id DESC LIMIT ? OFFSET ?)`, t.StoreKey(), jobID, limit, receipts)
+	if err != nil {
+		return removed, err
+	}
+	more, err := t.Exec(`DELETE FROM task_runs WHERE task_id IN (
+		SELECT task_id FROM task_runs WHERE runtime = 'cron' AND source_id = ? AND ended_at IS NOT NULL
+		ORDER BY ended_at DESC, created_at DESC, task_id DESC LIMIT ? OFFSET ?)`, jobID, limit, rows)
+	return max(removed, more), err
+}

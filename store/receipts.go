@@ -92,14 +92,5 @@ func FinishReceipt(t *Tx, id, status string, finishedAtMs int64, errorText strin
 	return n == 1, err
 }
 
-// PruneReceipts keeps the newest finished receipts of a job.
-func PruneReceipts(t *Tx, jobID string, keep int) error {
-	_, err := t.Exec(`DELETE FROM cron_run_receipts WHERE receipt_id IN (
-		SELECT receipt_id FROM cron_run_receipts
-		WHERE store_key = ? AND job_id = ? AND status <> 'running'
-		ORDER BY started_at_ms DESC, receipt_id DESC LIMIT 500 OFFSET ?)`, t.StoreKey(), jobID, keep)
-	return err
-}
-
 // null is an optional integer column.
 func null(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: n != 0} }

@@ -158,7 +158,7 @@ func EncodeState(raw []byte, was, is *State) ([]byte, error) {
 		switch {
 		case f.num != nil:
 			if a, b := *f.num(was), *f.num(is); a != b {
-				edits = append(edits, rawjson.Member{f.key, encodeInt(b)})
+				edits = append(edits, rawjson.Member{Key: f.key, Value: encodeInt(b)})
 			}
 		case f.str != nil:
 			if a, b := *f.str(was), *f.str(is); a != b {
@@ -166,11 +166,11 @@ func EncodeState(raw []byte, was, is *State) ([]byte, error) {
 				if err != nil {
 					return nil, err
 				}
-				edits = append(edits, rawjson.Member{f.key, text})
+				edits = append(edits, rawjson.Member{Key: f.key, Value: text})
 			}
 		default:
 			if a, b := *f.raw(was), *f.raw(is); !bytes.Equal(a, b) {
-				edits = append(edits, rawjson.Member{f.key, b})
+				edits = append(edits, rawjson.Member{Key: f.key, Value: b})
 			}
 		}
 	}

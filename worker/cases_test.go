@@ -636,3 +636,103 @@ func TestRecoverySkipsOldIDs(t *testing.T) {
 		t.Errorf("state %s", d.job("j").State)
 	}
 }
+
+func TestCase039EditDuringARunSurvivesItsEnd(t *testing.T) {
+	d := deskAt(t, "2026-05-01T00:00:30Z")
+	d.add("j", `{"kind":"cron","expr":"* * * * *","tz":"UTC"}`)
+	d.advance(30 * time.Second)
+	run := d.last()
+	d.advance(2 * time.Second)
+	must[*Job](d, UpdateJob{ID: "j", Patch: json.RawMessage(
+		`{"enabled":false,"schedule":{"kind":"cron","expr":"0 9 * * *","tz":"UTC"},"payload":{"kind":"command","argv":["/bin/other"]}}`)})
+	d.advance(3 * time.Second)
+	d.end(run, StatusOK)
+	j := d.job("j")
+	if _, has := j.NextRunMs(); j.Enabled || has || j.def.Schedule.Expr != "0 9 * * *" || j.def.Payload.Command.Argv[0] != "/bin/other" {
+		t.Errorf("the end of the run undid the edit: %s %s", j.Definition, j.State)
+	}
+	if ends := d.query(`SELECT status FROM task_runs`); len(ends) != 1 || ends[0] != "succeeded" {
+		t.Errorf("history %v", ends)
+	}
+}
+
+// A one-shot moved to a later time during its run runs again then.
+func TestCase039OneShotMovedDuringItsRunRunsAgain(t *testing.T) {
+	d := deskAt(t, "2026-05-01T00:00:00Z")
+	d.add("j", `{"kind":"at","at":"+1s"}`)
+	d.advance(time.Second)
+	run := d.last()
+	must[*Job](d, UpdateJob{ID: "j", Patch: json.RawMessage(`{"schedule":{"kind":"at","at":"2026-05-01T01:00:00Z"}}`)})
+	d.end(run, StatusOK)
+	d.wantNext("j", "2026-05-01T01:00:00.000Z")
+	d.live(time.Hour, time.Minute)
+	d.wantSlots("2026-05-01T00:00:01.000Z", "2026-05-01T01:00:00.000Z")
+}
+
+func TestCase103WeeklyIntervalUnderDailyRestarts(t *testing.T) {
+	d := deskAt(t, "2026-05-01T12:00:00Z")
+	d.add("j", `{"kind":"every","everyMs":604800000}`)
+	for range 6 {
+		d.live(21*time.Hour, time.Hour)
+		d.restart(3 * time.Hour)
+	}
+	d.live(23*time.Hour, time.Hour)
+	d.restart(2 * time.Hour) // down from 11:00 to 13:00 on day 7
+	d.runAll()
+	d.wantSlots("2026-05-08T12:00:00.000Z")
+	d.wantNext("j", "2026-05-15T12:00:00.000Z")
+}
+
+func TestCase113HistoryIsBounded(t *testing.T) {
+	d := deskAt(t, "2026-05-01T00:00:00Z")
+	d.cfg.HistoryRowsPerJob = 100
+	d.w.cfg = &d.cfg
+	d.add("a", everyHour)
+	d.add("b", everyHour)
+	run := func(id string, n int) {
+		for i := range n {
+			must[RunAnswer](d, RunJob{ID: id, Mode: "force", Key: fmt.Sprint(id, d.nowMs, i)})
+			d.runAll()
+			d.nowMs++
+			d.monoMs++
+		}
+	}
+	run("a", 130)
+	run("b", 3)
+	must[RunAnswer](d, RunJob{ID: "b", Mode: "force", Key: "open"})
+	for range 3 {
+		d.nowMs += 61_000
+		d.monoMs += 61_000
+		d.turn()
+	}
+	kept := func(id string) string { return d.query(`SELECT count(*) FROM task_runs WHERE source_id = ?`, id)[0] }
+	if kept("a") != "100" || kept("b") != "3" {
+		t.Errorf("a keeps %s rows and b %s, want 100 and 3", kept("a"), kept("b"))
+	}
+	if open := d.query(`SELECT count(*) FROM cron_run_receipts WHERE status = 'running'`); open[0] != "1" {
+		t.Errorf("%s open receipts, want the one that runs", open[0])
+	}
+}
+
+func TestCase125NeverEarlyUnderASlewingClock(t *testing.T) {
+	d := deskAt(t, "2026-05-01T00:00:00Z")
+	d.add("s", `{"kind":"every","everyMs":1000}`)
+	d.add("m", `{"kind":"cron","expr":"* * * * *","tz":"UTC"}`)
+	steps := []int64{50, -50, 0, 1, -1}
+	for i := range 5000 { // 1000 s in steps of 200 ms, with small corrections
+		d.monoMs += 200
+		d.nowMs += 200 + steps[i%len(steps)]
+		d.turn()
+		d.runAll()
+	}
+	seen := map[string]int{}
+	for _, l := range d.launched {
+		seen[fmt.Sprint(l.JobID, l.SlotMs)]++
+		if l.RunAtMs < l.SlotMs {
+			t.Errorf("%s was started %d ms before its slot", l.JobID, l.SlotMs-l.RunAtMs)
+		}
+	}
+	if len(seen) != len(d.launched) || len(seen) < 1010 {
+		t.Errorf("%d runs of %d slots", len(d.launched), len(seen))
+	}
+}

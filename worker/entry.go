@@ -134,6 +134,7 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 		public = r.RunID
 	}
 	t.wrote, t.marks.ended = true, true
+	t.st.grown = t.st.grown.Put(r.JobID, struct{}{})
 	err = store.InsertHistory(t.tx, store.HistoryRow{
 		TaskID: taskID(r.ReceiptID, e.RunAtMs), JobID: r.JobID, AgentID: agent,
 		RunID:  store.InternalRunID(r.JobID, e.RunAtMs, r.ReceiptID, public),

@@ -106,8 +106,11 @@ func (w *Worker) duties(t *turn) (more bool, err error) {
 		return false, err
 	}
 	if nowMonoMs := w.clock.MonoMs(); nowMonoMs >= w.retainDueMonoMs {
-		w.retainDueMonoMs = nowMonoMs + retainEveryMs
-		return more, t.retain()
+		trims, err := t.retain()
+		if !trims {
+			w.retainDueMonoMs = nowMonoMs + retainEveryMs
+		}
+		return more || trims, err
 	}
 	return more, nil
 }

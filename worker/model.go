@@ -19,6 +19,9 @@ type state struct {
 	queue  tree[queueKey, *Run] // requested runs in picking order
 	active tree[string, *Run]   // active runs by receipt id
 	byRun  tree[string, *Run]   // open runs by public id
+	// grown are jobs whose receipts and history grew since retention looked:
+	// trimming each run's own would double what a busy turn writes.
+	grown tree[string, struct{}]
 
 	seq      int64 // the last sequence number used by an event or decision
 	nextSort int64 // sort_order of the next job
@@ -33,6 +36,7 @@ func newState() state {
 		queue:  newTree[queueKey, *Run](compareQueue),
 		active: newTree[string, *Run](strings.Compare),
 		byRun:  newTree[string, *Run](strings.Compare),
+		grown:  newTree[string, struct{}](strings.Compare),
 	}
 }
 

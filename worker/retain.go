@@ -6,16 +6,35 @@ import "github.com/rota-scheduler/rota/store"
 // rows a table.
 const retainEveryMs = 60_000
 
+// jobsTrimmed is how many jobs' receipts and history one turn trims.
+const jobsTrimmed = 32
+
 // retain is the last duty: events, decisions, request keys and history rows
-// past their time go, oldest first. It never takes a row that an open run
-// needs: those are receipts and markers, which end with their runs.
-func (t *turn) retain() error {
+// past their time go, oldest first, and jobs that ran keep their newest rows.
+// It never takes a row that an open run needs: those are receipts and markers,
+// which end with their runs. more says that it is not done.
+func (t *turn) retain() (more bool, err error) {
 	days := int64(t.cfg.DecisionDays) * dayMs
 	removed, err := store.Expire(t.tx, store.Expiry{
 		NowMs: t.now, BeforeMs: t.now - days, KeepEvents: int64(t.cfg.Events), LastSeq: t.st.seq, Limit: perTurn,
 	})
-	if removed > 0 {
-		t.wrote = true
+	if err != nil {
+		return false, err
 	}
-	return err
+	for range jobsTrimmed {
+		id, _, ok := t.st.grown.Min()
+		if !ok {
+			break
+		}
+		n, err := store.TrimJob(t.tx, id, t.id.receiptsKept, t.cfg.HistoryRowsPerJob, perTurn)
+		if err != nil {
+			return false, err
+		}
+		removed += n
+		if n < perTurn {
+			t.st.grown = t.st.grown.Delete(id)
+		}
+	}
+	t.wrote = t.wrote || removed > 0
+	return t.st.grown.Len() > 0, nil
 }

@@ -13,6 +13,7 @@ func TestRetentionTakesOnlyWhatIsOld(t *testing.T) {
 	must[RunAnswer](d, RunJob{ID: "j", Mode: "force", Key: "k", Given: true})
 	d.runAll()
 	d.live(8*24*time.Hour, time.Hour)
+	d.live(2*time.Minute, time.Minute) // retention looks once more
 	oldest := d.nowMs - 7*dayMs - time.Hour.Milliseconds()
 	for table, column := range map[string]string{"rota_events": "at_ms", "rota_slots": "at_ms", "rota_requests": "at_ms", "task_runs": "ended_at"} {
 		if left := d.query(`SELECT count(*) FROM `+table+` WHERE `+column+` < ?`, oldest); left[0] != "0" {

@@ -67,9 +67,6 @@ func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
 	}
 	t.putRun(&done)
 	t.orders = append(t.orders, Order{Settled: r.ReceiptID})
-	if err := store.PruneReceipts(t.tx, r.JobID, t.id.receiptsKept); err != nil {
-		return err
-	}
 	if c.restored {
 		t.wrote, t.marks.ended = true, true
 		return t.emit(Event{Kind: EventRecovered, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(e.Status),

@@ -57,7 +57,7 @@ func (x *crashTrial) hunt(p crashPlant) []crashViolation {
 			if found := wanted(p, x.look().judge()); len(found) > 0 {
 				return found
 			}
-			if (i+1)%8 != 0 {
+			if (i+1)%4 != 0 {
 				continue
 			}
 			if found := wanted(p, x.settle().judge()); len(found) > 0 {

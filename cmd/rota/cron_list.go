@@ -48,6 +48,7 @@ func newCronListCommand(a *app) *cobra.Command {
 type listParams struct {
 	IncludeDisabled bool   `json:"includeDisabled"`
 	AgentID         string `json:"agentId,omitempty"`
+	Query           string `json:"query,omitempty"`
 	Limit           int    `json:"limit"`
 	Offset          int    `json:"offset"`
 }

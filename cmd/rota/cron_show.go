@@ -20,7 +20,7 @@ func newCronShowCommand(a *app) *cobra.Command {
 		Short: "Show one job, by id or exact name",
 		Args:  argsBetween(1, 1, "one job id or name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, preview, err := a.findJob(cmd.Context(), args[0])
+			raw, err := a.findJob(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -35,6 +35,10 @@ func newCronShowCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			preview, err := a.previewOf(cmd.Context(), j.ID)
+			if err != nil {
+				return err
+			}
 			a.printText(showLines(&j, preview, time.Now().UnixMilli()))
 			return nil
 		},
@@ -44,40 +48,41 @@ func newCronShowCommand(a *app) *cobra.Command {
 }
 
 // findJob takes an id, or failing that an exact name of one job.
-func (a *app) findJob(ctx context.Context, word string) (json.RawMessage, deliveryPreview, error) {
+func (a *app) findJob(ctx context.Context, word string) (json.RawMessage, error) {
 	raw, err := a.callRaw(ctx, "cron.get", idParams{word})
 	var wire *host.WireError
-	if err != nil && !(errors.As(err, &wire) && wire.Detail("code") == host.DetailJobNotFound) {
-		return nil, deliveryPreview{}, err
+	if err == nil || !errors.As(err, &wire) || wire.Detail("code") != host.DetailJobNotFound {
+		return raw, err
 	}
-	list, listErr := a.collectJobs(ctx, listParams{IncludeDisabled: true, Limit: listPageRows})
+	list, listErr := a.collectJobs(ctx, listParams{IncludeDisabled: true, Query: word, Limit: listPageRows})
 	if listErr != nil {
-		return nil, deliveryPreview{}, listErr
+		return nil, listErr
 	}
-	if err == nil {
-		return raw, list.Previews[word], nil
-	}
-	var named []json.RawMessage
 	var matches []match
 	for _, row := range list.Jobs {
 		j, viewErr := viewOf(row)
 		if viewErr != nil {
-			return nil, deliveryPreview{}, viewErr
+			return nil, viewErr
 		}
 		if j.Name == word {
-			named = append(named, row)
 			matches = append(matches, match{ID: j.ID, Name: j.Name, Schedule: j.scheduleText(), Enabled: j.Enabled, Status: j.status()})
 		}
 	}
-	switch len(named) {
+	switch len(matches) {
 	case 0:
-		return nil, deliveryPreview{}, err
+		return nil, err
 	case 1:
-		full, getErr := a.callRaw(ctx, "cron.get", idParams{matches[0].ID})
-		return full, list.Previews[matches[0].ID], getErr
+		return a.callRaw(ctx, "cron.get", idParams{matches[0].ID})
 	}
-	return nil, deliveryPreview{}, &failure{Exit: exitConflict, Code: "ambiguous", Matches: matches,
-		Message: fmt.Sprintf("%d jobs are named %q", len(named), word), Hint: "show one of them by its id"}
+	return nil, &failure{Exit: exitConflict, Code: "ambiguous", Matches: matches,
+		Message: fmt.Sprintf("%d jobs are named %q", len(matches), word), Hint: "show one of them by its id"}
+}
+
+// previewOf is where a job's results go. Only a list tells; its query finds
+// the one row.
+func (a *app) previewOf(ctx context.Context, id string) (deliveryPreview, error) {
+	list, err := a.collectJobs(ctx, listParams{IncludeDisabled: true, Query: id, Limit: listPageRows})
+	return list.Previews[id], err
 }
 
 // showLines are the lines of a job, in their fixed order.

@@ -111,6 +111,7 @@ func (s *stallSite) commandsUnderLoad(edited []string) map[string][]time.Duratio
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stallPatience)
 	defer cancel()
+	began := time.Now()
 	var left atomic.Int64
 	left.Store(stallEdits)
 	var editors sync.WaitGroup
@@ -151,7 +152,7 @@ func (s *stallSite) commandsUnderLoad(edited []string) map[string][]time.Duratio
 		select {
 		case <-loaded:
 			loaded, done = nil, true
-			s.t.Logf("%d edits are committed", stallEdits)
+			s.t.Logf("%d edits are committed after %v", stallEdits, time.Since(began).Round(time.Millisecond))
 		case <-end:
 			over = true
 		case <-time.After(50 * time.Millisecond):
