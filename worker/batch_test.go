@@ -96,7 +96,7 @@ func (d *desk) batchOf(messages []any, duties bool) []string {
 		}
 		b.calls = append(b.calls, &call{command: m, reply: make(chan answer, 1)})
 	}
-	err := d.w.commitTurn(d.nowMs, &b, func(t *turn) error {
+	err := d.w.commitTurn(instant{d.nowMs, d.monoMs}, &b, func(t *turn) error {
 		if err := d.w.applyBatch(t, &b); err != nil || !duties {
 			return err
 		}

@@ -34,3 +34,8 @@ func (c Clock) withDefaults() Clock {
 	}
 	return c
 }
+
+// instant is one reading of both clocks: a turn has one.
+type instant struct{ wallMs, monoMs int64 }
+
+func (w *Worker) now() instant { return instant{w.clock.WallMs(), w.clock.MonoMs()} }

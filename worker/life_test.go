@@ -25,13 +25,20 @@ func TestEveryPhaseMeetsEveryInput(t *testing.T) {
 	cells := 0
 	for _, timed := range []bool{true, false} {
 		for phase := range phases {
+			d := newDesk(t)
+			d.cfg.MaxConcurrent = 0 // nothing becomes active by itself
+			d.w.cfg = &d.cfg
 			for in := range inputs {
 				if life[phase][in].Effect == DoReserved {
 					continue
 				}
 				cells++
-				t.Run(fmt.Sprintf("%s/%s/timed=%v", phase, in, timed), func(t *testing.T) { checkCell(t, phase, in, timed) })
+				t.Run(fmt.Sprintf("%s/%s/timed=%v", phase, in, timed), func(t *testing.T) {
+					d.t = t
+					checkCell(d, fmt.Sprint("j", in), phase, in, timed)
+				})
 			}
+			d.t = t
 		}
 	}
 	if want := 2 * int(phases) * (int(inputs) - 3); cells != want {
@@ -40,23 +47,24 @@ func TestEveryPhaseMeetsEveryInput(t *testing.T) {
 }
 
 // checkCell makes the situation, applies the input and compares the rows.
-func checkCell(t *testing.T, phase Phase, in Input, timed bool) {
-	d := newDesk(t)
-	d.cfg.MaxConcurrent = 0 // nothing becomes active by itself
-	d.w.cfg = &d.cfg
-	d.add("j", everyHour)
-	r := d.runAt("j", phase, timed)
+func checkCell(d *desk, id string, phase Phase, in Input, timed bool) {
+	t := d.t
+	t.Helper()
+	d.nowMs += 1000
+	d.add(id, everyHour)
+	r := d.runAt(id, phase, timed)
+	d.launched, d.canceled = nil, nil
 	cell := life[phase][in]
 	before := d.rows(r)
 	circumstance := d.circumstanceOf(r, in)
 	if in == InUnrunnable {
-		d.spoil("j")
+		d.spoil(id)
 	}
 	if phase == PhaseNone && in == InSlotDue {
-		r = d.dueRun("j")
+		r = d.dueRun(id)
 	}
 	if phase != PhaseNone && in == InSlotDue {
-		d.nowMs = d.job("j").state.NextRunAtMs.N
+		d.nowMs = d.job(id).state.NextRunAtMs.N
 	}
 	var refusal error
 	d.apply(func(t *turn) error {
@@ -110,9 +118,9 @@ func (d *desk) rows(r *Run) situation {
 	for _, status := range d.query(`SELECT status FROM cron_run_receipts WHERE receipt_id = ?`, r.ReceiptID) {
 		s.receipt = status
 	}
-	s.history = len(d.query(`SELECT task_id FROM task_runs WHERE source_id = 'j'`))
-	s.decisions = len(d.query(`SELECT rule FROM rota_slots WHERE job_id = 'j'`))
-	for _, raw := range d.query(`SELECT state_json FROM cron_jobs WHERE job_id = 'j'`) {
+	s.history = len(d.query(`SELECT task_id FROM task_runs WHERE source_id = ?`, r.JobID))
+	s.decisions = len(d.query(`SELECT rule FROM rota_slots WHERE job_id = ?`, r.JobID))
+	for _, raw := range d.query(`SELECT state_json FROM cron_jobs WHERE job_id = ?`, r.JobID) {
 		st, err := store.DecodeState(json.RawMessage(raw))
 		if err != nil {
 			d.t.Fatal(err)
@@ -148,7 +156,7 @@ func (d *desk) receiptWanted(cell Transition, before situation) string {
 // apply runs one turn that does only this.
 func (d *desk) apply(f func(*turn) error) {
 	d.t.Helper()
-	if err := d.w.commitTurn(d.nowMs, &batch{}, f); err != nil {
+	if err := d.w.commitTurn(instant{d.nowMs, d.monoMs}, &batch{}, f); err != nil {
 		d.t.Fatal(err)
 	}
 	if d.w.trouble.attempts > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/worker/failpoint"
 	"github.com/rota-scheduler/rota/worker/job"
 )
@@ -24,13 +25,13 @@ type batch struct {
 // with the outcomes, or with nothing but a note, finds out whether there is
 // space again.
 func (w *Worker) turn() (more bool, err error) {
-	holding := w.clock.MonoMs() < w.trouble.untilMs
+	now := w.now()
+	holding := now.monoMs < w.trouble.untilMs
 	if holding && !w.trouble.full {
 		return false, nil
 	}
 	probe := w.trouble.full && !holding
-	nowMs := w.clock.WallMs()
-	installed := w.install()
+	w.install()
 	var b batch
 	if !holding {
 		b.outcomes = w.outcomes.take(outcomesPerTurn)
@@ -38,13 +39,13 @@ func (w *Worker) turn() (more bool, err error) {
 	if !probe {
 		b.calls = w.commands.take(commandsPerTurn)
 	}
-	duty := !w.trouble.full && w.dutyWaits(nowMs)
-	if len(b.outcomes) == 0 && len(b.calls) == 0 && !installed && !duty && !probe {
+	duty := !w.trouble.full && w.dutyWaits(now)
+	if len(b.outcomes) == 0 && len(b.calls) == 0 && !w.stale && !duty && !probe {
 		return false, nil
 	}
-	err = w.commitTurn(nowMs, &b, func(t *turn) error {
+	err = w.commitTurn(now, &b, func(t *turn) error {
 		t.wrote = probe
-		if installed {
+		if w.stale {
 			t.rebuild()
 		}
 		if err := w.applyBatch(t, &b); err != nil || w.trouble.full {
@@ -57,15 +58,22 @@ func (w *Worker) turn() (more bool, err error) {
 	return more && err == nil && w.trouble.attempts == 0, err
 }
 
-// install makes the newest pushed configuration current.
-func (w *Worker) install() bool {
-	c := w.pushed.Load()
-	if c.Version <= w.cfg.Version {
-		return false
+// install makes the newest pushed configuration current. Jobs are stale until
+// a turn has rebuilt them by it.
+func (w *Worker) install() {
+	if c := w.pushed.Load(); c.Version > w.cfg.Version {
+		w.cfg, w.stale = c, true
+		w.id.receiptsKept = receiptsKept(w.store, c)
 	}
-	w.cfg = c
-	w.id.receiptsKept = c.ReceiptsPerJob
-	return true
+}
+
+// receiptsKept is how many finished receipts a job keeps: in a file that rota
+// only opened, as many as its other programs expect.
+func receiptsKept(s *store.Store, c *Config) int {
+	if s.Made() {
+		return c.ReceiptsPerJob
+	}
+	return max(c.ReceiptsPerJob, 64)
 }
 
 // rebuild lets a new configuration act on every job: its zone, its
@@ -76,15 +84,16 @@ func (t *turn) rebuild() {
 		next.plan = j.plan
 		t.putJob(next)
 	}
+	t.rebuilt = true
 }
 
 // dutyWaits reports whether the clock alone gives this turn something to do.
-func (w *Worker) dutyWaits(nowMs int64) bool {
+func (w *Worker) dutyWaits(now instant) bool {
 	if w.stopping.Load() || w.store.Fenced() != "" {
 		return false
 	}
 	key, _, ok := w.st.due.Min()
-	return ok && key.deadlineMs <= nowMs || w.placeFree() || w.clock.MonoMs() >= w.retainDueMonoMs
+	return ok && key.deadlineMs <= now.wallMs || w.placeFree() || now.monoMs >= w.retainDueMonoMs
 }
 
 func (w *Worker) placeFree() bool {
@@ -105,14 +114,14 @@ func (w *Worker) duties(t *turn) (more bool, err error) {
 	if err := t.activateQueued(); err != nil {
 		return false, err
 	}
-	if nowMonoMs := w.clock.MonoMs(); nowMonoMs >= w.retainDueMonoMs {
-		trims, err := t.retain()
-		if !trims {
-			w.retainDueMonoMs = nowMonoMs + retainEveryMs
-		}
-		return more || trims, err
+	if t.monoMs < w.retainDueMonoMs {
+		return more, nil
 	}
-	return more, nil
+	trims, err := t.retain()
+	if !trims {
+		w.retainDueMonoMs = t.monoMs + retainEveryMs
+	}
+	return more || trims, err
 }
 
 // applyBatch applies the messages in order and keeps their answers. Its error
@@ -177,13 +186,13 @@ func (t *turn) takeOutcome(o *Outcome) error {
 
 // commitTurn runs one transaction: apply, flush, commit, and only then
 // everything that leaves. A transaction that wrote nothing is rolled back.
-func (w *Worker) commitTurn(nowMs int64, b *batch, apply func(*turn) error) error {
+func (w *Worker) commitTurn(now instant, b *batch, apply func(*turn) error) error {
 	w.turns.Add(1)
 	tx, err := w.store.Begin()
 	if err != nil {
 		return w.failed(b, err, nil)
 	}
-	t := &turn{tx: tx, now: nowMs, cfg: w.cfg, id: &w.id, st: w.st}
+	t := &turn{tx: tx, now: now.wallMs, monoMs: now.monoMs, cfg: w.cfg, id: &w.id, st: w.st}
 	if err := apply(t); err != nil {
 		return w.failed(b, errors.Join(err, tx.Rollback()), nil)
 	}
@@ -229,6 +238,7 @@ func (w *Worker) committed(t *turn, b *batch) {
 // answers, events, in this order.
 func (w *Worker) leave(t *turn, b *batch) {
 	w.st = t.st
+	w.stale = w.stale && !t.rebuilt
 	w.publishSnapshot()
 	for _, o := range t.orders {
 		w.orders.put(o)

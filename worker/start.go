@@ -91,7 +91,7 @@ func (w *Worker) recover(open []found, rc *recovery) error {
 // startTurn is a turn of recovery: it has no callers to answer, so an error is final.
 func (w *Worker) startTurn(apply func(*turn) error) error {
 	var failure error
-	err := w.commitTurn(w.clock.WallMs(), &batch{}, func(t *turn) error {
+	err := w.commitTurn(w.now(), &batch{}, func(t *turn) error {
 		failure = apply(t)
 		return failure
 	})

@@ -24,9 +24,12 @@ type identity struct {
 type turn struct {
 	tx  *store.Tx
 	now int64 // wall clock, read once
-	cfg *Config
-	id  *identity
-	st  state // staged
+	// monoMs is the monotonic clock, read with it: for cadences, never for slots.
+	monoMs  int64
+	rebuilt bool // every job was built anew by the configuration
+	cfg     *Config
+	id      *identity
+	st      state // staged
 
 	orders []Order
 	events []Event

