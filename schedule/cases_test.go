@@ -95,9 +95,9 @@ func TestCase012LaptopAsleepForThreeSlots(t *testing.T) {
 		run     []string
 		skipped int64
 	}{
-		{One, []string{"2026-02-09T09:00Z"}, 2},
-		{All, []string{"2026-02-07T09:00Z", "2026-02-08T09:00Z", "2026-02-09T09:00Z"}, 0},
-		{Skip, nil, 3},
+		{RunOne, []string{"2026-02-09T09:00Z"}, 2},
+		{RunAll, []string{"2026-02-07T09:00Z", "2026-02-08T09:00Z", "2026-02-09T09:00Z"}, 0},
+		{RunNone, nil, 3},
 	} {
 		m := Due(s, cursor, now, CatchUp{Policy: c.policy})
 		if m.Slots != 3 || !m.Exact || len(m.RunSlotsMs) != len(c.run) || m.Skipped != c.skipped {
@@ -123,7 +123,7 @@ func TestCase012LaptopAsleepForThreeSlots(t *testing.T) {
 func TestCase016AThousandMissedMinutes(t *testing.T) {
 	s := cronIn(t, "* * * * *", "UTC", Vixie)
 	now := instant(t, "2026-02-02T00:00Z")
-	m := Due(s, now-86_400_000, now, CatchUp{Policy: All})
+	m := Due(s, now-86_400_000, now, CatchUp{Policy: RunAll})
 	if m.Slots != 1440 || len(m.RunSlotsMs) != 10 || m.Skipped != 1430 || !m.Exact {
 		t.Fatalf("%+v", m)
 	}
@@ -139,7 +139,7 @@ func TestCase016AThousandMissedMinutes(t *testing.T) {
 		t.Errorf("400 days of seconds on a grid: %+v", m)
 	}
 	// The same in cron is counted to a bound, and says so; the instants are exact.
-	m = Due(cronIn(t, "* * * * * *", "UTC", Vixie), now-days*86_400_000, now, CatchUp{Policy: All})
+	m = Due(cronIn(t, "* * * * * *", "UTC", Vixie), now-days*86_400_000, now, CatchUp{Policy: RunAll})
 	if m.Exact || m.Slots != maxCountedSlots || m.RunSlotsMs[9] != now || m.FirstMs != now-days*86_400_000+1000 {
 		t.Errorf("400 days of seconds by cron: %+v", m)
 	}
@@ -248,7 +248,7 @@ func TestCase099TheGridIsCountedFromTheAnchor(t *testing.T) {
 		t.Fatal(err)
 	}
 	walk(t, s, instant(t, "2026-01-01T00:07:10Z"), []string{"2026-01-01T00:08Z", "2026-01-01T00:10Z"})
-	m := Due(s, instant(t, "2026-01-01T00:00Z"), instant(t, "2026-01-01T00:07:10Z"), CatchUp{Policy: Skip})
+	m := Due(s, instant(t, "2026-01-01T00:00Z"), instant(t, "2026-01-01T00:07:10Z"), CatchUp{Policy: RunNone})
 	if m.Skipped != 3 || m.SkippedFirstMs != instant(t, "2026-01-01T00:02Z") || m.SkippedLastMs != instant(t, "2026-01-01T00:06Z") {
 		t.Errorf("%+v", m)
 	}

@@ -3,17 +3,18 @@ package schedule
 import "strings"
 
 // A CatchUpPolicy says what becomes of slots that passed while nobody looked.
-// The third policy is [Skip], which runs none of them.
 type CatchUpPolicy uint8
 
 const (
-	// One runs the newest missed slot. It is the zero value.
-	One CatchUpPolicy = 0
-	// All runs the newest slots up to a limit, oldest first.
-	All CatchUpPolicy = 2
+	// RunOne ("one") runs the newest missed slot. It is the zero value.
+	RunOne CatchUpPolicy = iota
+	// RunNone ("skip") runs none of them.
+	RunNone
+	// RunAll ("all") runs the newest slots up to a limit, oldest first.
+	RunAll
 )
 
-var catchUpNames = [...]string{One: "one", Skip: "skip", All: "all"}
+var catchUpNames = [...]string{RunOne: "one", RunNone: "skip", RunAll: "all"}
 
 func (p CatchUpPolicy) String() string {
 	if int(p) < len(catchUpNames) {
@@ -22,22 +23,22 @@ func (p CatchUpPolicy) String() string {
 	return "unknown"
 }
 
-// ParseCatchUpPolicy reads "one", "skip" or "all", in any case; empty is One.
+// ParseCatchUpPolicy reads "one", "skip" or "all", in any case; empty is RunOne.
 func ParseCatchUpPolicy(s string) (CatchUpPolicy, error) {
 	word := strings.ToLower(strings.TrimSpace(s))
 	if word == "" {
-		return One, nil
+		return RunOne, nil
 	}
 	for p, name := range catchUpNames {
 		if word == name {
 			return CatchUpPolicy(p), nil
 		}
 	}
-	return One, fault(CodeSyntax, "catchUp", s, "not a catch-up policy", "write one, skip or all")
+	return RunOne, fault(CodeSyntax, "catchUp", s, "not a catch-up policy", "write one, skip or all")
 }
 
 const (
-	// DefaultCatchUpLimit is how many slots All runs when no limit is given.
+	// DefaultCatchUpLimit is how many slots RunAll runs when no limit is given.
 	DefaultCatchUpLimit = 10
 	// MaxCatchUpLimit caps a limit that is given.
 	MaxCatchUpLimit = 1000
@@ -49,7 +50,7 @@ const (
 // CatchUp is how missed slots of a job are treated.
 type CatchUp struct {
 	Policy        CatchUpPolicy
-	Limit         int   // most slots that All runs; 0 is DefaultCatchUpLimit, capped at MaxCatchUpLimit
+	Limit         int   // most slots that RunAll runs; 0 is DefaultCatchUpLimit, capped at MaxCatchUpLimit
 	MaxLatenessMs int64 // older slots are not run; 0 is no bound
 }
 
@@ -88,9 +89,9 @@ func Due(s Schedule, cursorMs, nowMs int64, c CatchUp) Missed {
 
 	limit := 0
 	switch c.Policy {
-	case One:
+	case RunOne:
 		limit = 1
-	case All:
+	case RunAll:
 		limit = min(c.Limit, MaxCatchUpLimit)
 		if c.Limit <= 0 {
 			limit = DefaultCatchUpLimit

@@ -24,8 +24,8 @@ func TestDueAgreesWithItsDefinition(t *testing.T) {
 		all := slots(s, cursorMs, nowMs)
 		m := Due(s, cursorMs, nowMs, c)
 
-		limit := map[CatchUpPolicy]int{One: 1, Skip: 0, All: c.Limit}[c.Policy]
-		if c.Policy == All && limit == 0 {
+		limit := map[CatchUpPolicy]int{RunOne: 1, RunNone: 0, RunAll: c.Limit}[c.Policy]
+		if c.Policy == RunAll && limit == 0 {
 			limit = 10
 		}
 		run := all[max(0, len(all)-limit):]
@@ -69,21 +69,21 @@ func TestDueEdges(t *testing.T) {
 		{"now out of range", 0, maxInstantMs + 1, 0},
 		{"the end of time", maxInstantMs - 2000, maxInstantMs, 2},
 	} {
-		m := Due(grid, c.cursor, c.now, CatchUp{Policy: All})
+		m := Due(grid, c.cursor, c.now, CatchUp{Policy: RunAll})
 		if m.Slots != c.slots || int64(len(m.RunSlotsMs)) != c.slots || !m.Exact {
 			t.Errorf("%s: %+v, want %d slots", c.name, m, c.slots)
 		}
 	}
-	if m := Due(grid, 0, 10_000_000, CatchUp{Policy: All, Limit: 1 << 30}); len(m.RunSlotsMs) != MaxCatchUpLimit {
+	if m := Due(grid, 0, 10_000_000, CatchUp{Policy: RunAll, Limit: 1 << 30}); len(m.RunSlotsMs) != MaxCatchUpLimit {
 		t.Errorf("an absurd limit runs %d slots", len(m.RunSlotsMs))
 	}
-	if m := Due(grid, 0, 10_000, CatchUp{Policy: One, Limit: 5}); len(m.RunSlotsMs) != 1 || m.Skipped != 9 {
+	if m := Due(grid, 0, 10_000, CatchUp{Policy: RunOne, Limit: 5}); len(m.RunSlotsMs) != 1 || m.Skipped != 9 {
 		t.Errorf("one is one, whatever the limit: %+v", m)
 	}
-	if m := Due(grid, 0, 10_500, CatchUp{Policy: One, MaxLatenessMs: 499}); len(m.RunSlotsMs) != 0 || m.Skipped != 10 || m.SkippedLastMs != 10_000 {
+	if m := Due(grid, 0, 10_500, CatchUp{Policy: RunOne, MaxLatenessMs: 499}); len(m.RunSlotsMs) != 0 || m.Skipped != 10 || m.SkippedLastMs != 10_000 {
 		t.Errorf("too late: %+v", m)
 	}
-	if m := Due(grid, 0, 10_500, CatchUp{Policy: One, MaxLatenessMs: 500}); len(m.RunSlotsMs) != 1 {
+	if m := Due(grid, 0, 10_500, CatchUp{Policy: RunOne, MaxLatenessMs: 500}); len(m.RunSlotsMs) != 1 {
 		t.Errorf("just in time: %+v", m)
 	}
 }

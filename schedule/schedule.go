@@ -17,14 +17,13 @@ func inRange(ms int64) bool { return ms >= minInstantMs && ms <= maxInstantMs }
 // A DST is the rule for wall times that a change of offset removes or repeats.
 type DST uint8
 
-// Vixie never loses or doubles a named time and never silences a rhythm; see the
-// package comment. It is the zero value. The other rule is [Skip].
-const Vixie DST = 0
-
-// Skip is the second value of both [DST] and [CatchUpPolicy], hence without a
-// type. As a DST it loses a removed time and runs every repeated one at its first
-// pass; as a CatchUpPolicy it runs no missed slot.
-const Skip = 1
+const (
+	// Vixie never loses or doubles a named time and never silences a rhythm; see
+	// the package comment. It is the zero value.
+	Vixie DST = iota
+	// Skip loses a removed time and runs every repeated one at its first pass.
+	Skip
+)
 
 var dstNames = [...]string{Vixie: "vixie", Skip: "skip"}
 

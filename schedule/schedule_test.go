@@ -13,7 +13,7 @@ func TestTheZeroScheduleNeverFires(t *testing.T) {
 	if slotMs, ok := s.Prev(0); ok {
 		t.Errorf("previous is %d", slotMs)
 	}
-	if m := Due(s, 0, 1e12, CatchUp{Policy: All}); m.Slots != 0 || m.RunSlotsMs != nil {
+	if m := Due(s, 0, 1e12, CatchUp{Policy: RunAll}); m.Slots != 0 || m.RunSlotsMs != nil {
 		t.Errorf("due: %+v", m)
 	}
 	if s.Describe() != "never" || s != At(maxInstantMs+1) || s != Cron(nil, nil, Vixie, 0) || s != Cron(&Expression{}, nil, Vixie, 0) {
@@ -259,7 +259,7 @@ func TestDSTAndPolicyNames(t *testing.T) {
 	if _, err := ParseDST("cronie"); code(err) != CodeDST {
 		t.Errorf("cronie: %v", err)
 	}
-	for text, want := range map[string]CatchUpPolicy{"": One, "ONE": One, "skip": Skip, "all": All} {
+	for text, want := range map[string]CatchUpPolicy{"": RunOne, "ONE": RunOne, "skip": RunNone, "all": RunAll} {
 		if p, err := ParseCatchUpPolicy(text); err != nil || p != want {
 			t.Errorf("%q is %s (%v)", text, p, err)
 		}
@@ -267,7 +267,7 @@ func TestDSTAndPolicyNames(t *testing.T) {
 	if _, err := ParseCatchUpPolicy("both"); err == nil {
 		t.Error("both is a policy")
 	}
-	if DST(9).String() != "unknown" || CatchUpPolicy(9).String() != "unknown" || DST(Skip).String() != "skip" || All.String() != "all" {
+	if DST(9).String() != "unknown" || CatchUpPolicy(9).String() != "unknown" || DST(Skip).String() != "skip" || RunAll.String() != "all" {
 		t.Error("names")
 	}
 }

@@ -56,38 +56,38 @@ type said struct {
 	exit           int
 }
 
-const restoreHint = "the file is kept as it is; put a backup in its place with: rota restore BACKUP --db {db}"
+const restoreHint = "the file is kept as it is; put a backup in its place, then: rota serve --db {db}"
 
 var saidByCode = map[Code]said{
 	CodeHeld:          {"another rota holds this database", "stop that one, or give this one its own --db FILE", 75},
 	CodeInUse:         {"another program has this database open", "stop the program that uses {db}, then start again", 75},
-	CodeNewerSchema:   {"this database was written by a newer rota", "install that version or a later one; see it with: rota doctor --db {db}", 78},
+	CodeNewerSchema:   {"this database was written by a newer rota", "install that version or a later one; this is: rota version", 78},
 	CodeNotADatabase:  {"this is not an SQLite database", restoreHint, 78},
 	CodeTruncated:     {"this database is cut short", restoreHint, 78},
-	CodeEmpty:         {"this file has no bytes; a database that rota made is never empty", "restore it with: rota restore BACKUP --db {db}, or, if it never held jobs, remove it and start again", 78},
+	CodeEmpty:         {"this file has no bytes; a database that rota made is never empty", "put a backup in its place, or, if it never held jobs, remove it and start again: rota serve --db {db}", 78},
 	CodeForeign:       {"this database belongs to another program and has no cron tables", "give the path of a database of rota's or of OpenClaw's with --db FILE", 78},
 	CodeStaleWAL:      {"a write-ahead log lies here that does not belong to the database", "put the database it belongs to back beside it, or set the log aside with: mv {wal} {aside}", 78},
 	CodeMissingWAL:    {"this database was not closed cleanly and its -wal file is missing, so its newest rows are missing too", "copy the -wal file beside it, or restore a backup, or take it without those rows: rota serve --db {db} --adopt", 78},
 	CodeCorrupt:       {"this database is damaged", restoreHint, 78},
-	CodePragma:        {"a database setting did not take effect", "report this with the output of: rota doctor --db {db}", 78},
+	CodePragma:        {"a database setting did not take effect", "report this with the text of this message and the output of: rota version", 78},
 	CodeReadOnly:      {"this database cannot be written", "give its directory and files to the user that runs rota: ls -ld {db}", 74},
 	CodeNetworkFS:     {"this database is on a network file system, where locks cannot be trusted", "keep it on a local disk: rota serve --db FILE", 78},
 	CodeBadPath:       {"no database can be kept at this path", "give the path of a regular file in a directory of your own: rota serve --db FILE", 78},
 	CodeFenced:        {"this database is shown but not written", "if this machine shall own it from now on: rota serve --db {db} --adopt", 4},
-	CodeConstraint:    {"a rule of the database refused the row", "see the state of the job with: rota doctor --db {db}", 5},
+	CodeConstraint:    {"a rule of the database refused the row", "see the state of the job with: rota cron list --all", 5},
 	CodeDiskFull:      {"the disk is full", "free some space on the disk of {db}; rota goes on by itself", 74},
-	CodeIO:            {"the disk failed", "look at the system log, then: rota doctor --db {db}", 74},
+	CodeIO:            {"the disk failed", "look at the system log and at the disk of {db}", 74},
 	CodeNoMemory:      {"out of memory", "free memory and start again: rota serve --db {db}", 1},
 	CodeInterrupt:     {"the statement was interrupted", "try again", 1},
-	CodeStatement:     {"the database refused a statement", "report this with the output of: rota doctor --db {db}", 1},
-	CodeSavepoint:     {"a savepoint failed", "report this with the output of: rota doctor --db {db}", 1},
+	CodeStatement:     {"the database refused a statement", "report this with the text of this message and the output of: rota version", 1},
+	CodeSavepoint:     {"a savepoint failed", "report this with the text of this message and the output of: rota version", 1},
 	CodeEnded:         {"this turn has already failed", "roll it back", 1},
 	CodeCommitFailed:  {"the commit failed and was rolled back", "try again", 74},
 	CodeCommitUnknown: {"the disk failed during the commit; whether it was kept is not known yet", "rota re-reads the file and answers; look at the system log", 74},
 	CodeNeedsReopen:   {"the database must be reopened first", "wait, or restart: rota serve --db {db}", 74},
 	CodeRollback:      {"an older file has taken the place of the database", "stop rota, put the right file back, start: rota serve --db {db}", 74},
 	CodeLockLost:      {"the lock file was removed or replaced while held", "stop every rota on this file and start one: rota serve --db {db}", 74},
-	CodeMisuse:        {"a transaction was used wrongly", "report this with the output of: rota doctor --db {db}", 1},
+	CodeMisuse:        {"a transaction was used wrongly", "report this with the text of this message and the output of: rota version", 1},
 }
 
 // Error is every error of this package: a code for programs, what was

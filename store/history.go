@@ -41,8 +41,8 @@ type HistoryFilter struct {
 	Statuses         []string
 	DeliveryStatuses []string
 	Query            string
-	// JobNames of jobs whose name matches Query: their rows match too.
-	JobNames []string
+	// JobIDs of jobs whose name matches Query: their rows match too.
+	JobIDs []string
 }
 
 // HistoryPage reads one page and counts all matches.
@@ -92,14 +92,9 @@ func (f *HistoryFilter) where(storeKey string) (string, []any) {
 		and(`agent_id = ?`, f.AgentID)
 	}
 	in := func(expr string, values []string) {
-		if len(values) == 0 {
-			return
+		if len(values) > 0 {
+			and(expr+` IN (SELECT value FROM json_each(?))`, list(values))
 		}
-		list := make([]any, len(values))
-		for i, v := range values {
-			list[i] = v
-		}
-		and(expr+` IN (?`+strings.Repeat(`, ?`, len(values)-1)+`)`, list...)
 	}
 	in(`detail_json ->> '$.status'`, f.Statuses)
 	in(`coalesce(detail_json ->> '$.deliveryStatus', 'not-requested')`, f.DeliveryStatuses)
@@ -107,15 +102,23 @@ func (f *HistoryFilter) where(storeKey string) (string, []any) {
 		text := `(instr(lower(coalesce(detail_json ->> '$.summary', '') || ' ' || coalesce(detail_json ->> '$.error', '') || ' ' ||
 			coalesce(detail_json ->> '$.errorReason', '') || ' ' || coalesce(detail_json ->> '$.diagnostics', '') || ' ' || source_id), ?) > 0`
 		values := []any{strings.ToLower(f.Query)}
-		if len(f.JobNames) > 0 {
-			text += ` OR source_id IN (?` + strings.Repeat(`, ?`, len(f.JobNames)-1) + `)`
-			for _, id := range f.JobNames {
-				values = append(values, id)
-			}
+		if len(f.JobIDs) > 0 {
+			text += ` OR source_id IN (SELECT value FROM json_each(?))`
+			values = append(values, list(f.JobIDs))
 		}
 		and(text+`)`, values...)
 	}
 	return b.String(), args
+}
+
+// list is a list of texts as one bound value: however long it is, the query's
+// text stays the same.
+func list(values []string) string {
+	raw, err := json.Marshal(values)
+	if err != nil {
+		panic("store: texts can be encoded: " + err.Error())
+	}
+	return string(raw)
 }
 
 // HasHistory reports whether a job ever finished a run that is still kept.

@@ -72,15 +72,15 @@ var damaged = []struct {
 	{"Case035a_first_100_bytes_zeroed", func(t *testing.T, path string) {
 		ours(t, path)
 		edit(t, path, func(b []byte) []byte { return append(make([]byte, 100), b[100:]...) })
-	}, CodeNotADatabase, "first bytes", "rota restore BACKUP --db ", 78},
+	}, CodeNotADatabase, "first bytes", "rota serve --db ", 78},
 	{"Case035b_cut_in_half", func(t *testing.T, path string) {
 		ours(t, path)
 		edit(t, path, func(b []byte) []byte { return b[:len(b)/2] })
-	}, CodeTruncated, "cut short", "rota restore BACKUP --db ", 78},
+	}, CodeTruncated, "cut short", "rota serve --db ", 78},
 	{"Case035c_no_bytes", func(t *testing.T, path string) {
 		ours(t, path)
 		edit(t, path, func([]byte) []byte { return nil })
-	}, CodeEmpty, "no bytes", "rota restore BACKUP --db ", 78},
+	}, CodeEmpty, "no bytes", "rota serve --db ", 78},
 	{"Case035d_removed_but_for_its_log", func(t *testing.T, path string) {
 		killed(t, path)
 		remove(t, path)
@@ -93,10 +93,10 @@ var damaged = []struct {
 	}, CodeStaleWAL, "the database itself is missing", "put the database", 78},
 	{"a_text", func(t *testing.T, path string) {
 		writeFile(t, path, []byte("dear diary"))
-	}, CodeNotADatabase, "not an SQLite database", "rota restore", 78},
+	}, CodeNotADatabase, "not an SQLite database", "put a backup in its place", 78},
 	{"a_header_without_a_page", func(t *testing.T, path string) {
 		writeFile(t, path, []byte(headerMagic))
-	}, CodeTruncated, "16 bytes", "rota restore", 78},
+	}, CodeTruncated, "16 bytes", "put a backup in its place", 78},
 	{"another_programs_database", func(t *testing.T, path string) {
 		sqlFile(t, path, "PRAGMA application_id=42", "CREATE TABLE songs (title TEXT)")
 	}, CodeForeign, "another program", "--db FILE", 78},
@@ -106,7 +106,7 @@ var damaged = []struct {
 	{"a_newer_schema", func(t *testing.T, path string) {
 		ours(t, path)
 		sqlFile(t, path, "UPDATE rota_meta SET value='99' WHERE key='schema_version'")
-	}, CodeNewerSchema, "its schema is 99", "rota doctor --db ", 78},
+	}, CodeNewerSchema, "its schema is 99", "rota version", 78},
 	{"a_copy_without_its_log", func(t *testing.T, path string) {
 		live := filepath.Join(t.TempDir(), "live.sqlite")
 		killed(t, live)
@@ -130,11 +130,11 @@ var damaged = []struct {
 			copy(b[4096:], make([]byte, 4096))
 			return b
 		})
-	}, CodeCorrupt, "damaged", "rota restore", 78},
+	}, CodeCorrupt, "damaged", "put a backup in its place", 78},
 	{"the_job_table_dropped", func(t *testing.T, path string) {
 		ours(t, path)
 		sqlFile(t, path, "DROP TABLE cron_job_runtime_authorities", "DROP TABLE cron_jobs")
-	}, CodeCorrupt, "the table of jobs is gone", "rota restore", 78},
+	}, CodeCorrupt, "the table of jobs is gone", "put a backup in its place", 78},
 	{"a_directory", func(t *testing.T, path string) {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			t.Fatal(err)

@@ -1,53 +1,33 @@
 package store
 
 import (
-	"container/list"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 )
 
-// statementLimit bounds the cache of prepared statements. Query texts are
-// constants of this program, so it is not reached; when it is, the statement
-// that was not used for longest goes.
-const statementLimit = 256
-
-type statement struct {
-	query string
-	stmt  *sql.Stmt
-}
-
-// statements prepares a query once per text and connection.
+// statements prepares a query once per text and connection. Query texts are
+// constants of this package and its filters' few combinations, so there is no
+// need to forget any.
 type statements struct {
 	conn    *sql.Conn
-	byQuery map[string]*list.Element
-	recent  *list.List // front: used last
+	byQuery map[string]*sql.Stmt
 }
 
 func newStatements(conn *sql.Conn) *statements {
-	return &statements{conn: conn, byQuery: map[string]*list.Element{}, recent: list.New()}
+	return &statements{conn: conn, byQuery: map[string]*sql.Stmt{}}
 }
 
 func (c *statements) get(query string) (*sql.Stmt, error) {
-	if e, ok := c.byQuery[query]; ok {
-		c.recent.MoveToFront(e)
-		return e.Value.(*statement).stmt, nil
+	if stmt, ok := c.byQuery[query]; ok {
+		return stmt, nil
 	}
 	stmt, err := c.conn.PrepareContext(context.Background(), query)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		c.byQuery[query] = stmt
 	}
-	if c.recent.Len() >= statementLimit {
-		last := c.recent.Back()
-		old := c.recent.Remove(last).(*statement)
-		delete(c.byQuery, old.query)
-		if err := old.stmt.Close(); err != nil {
-			return nil, errors.Join(err, stmt.Close())
-		}
-	}
-	c.byQuery[query] = c.recent.PushFront(&statement{query, stmt})
-	return stmt, nil
+	return stmt, err
 }
 
 func (c *statements) exec(query string, args ...any) (sql.Result, error) {
@@ -60,10 +40,10 @@ func (c *statements) exec(query string, args ...any) (sql.Result, error) {
 
 func (c *statements) close() error {
 	var errs error
-	for e := c.recent.Front(); e != nil; e = e.Next() {
-		errs = errors.Join(errs, e.Value.(*statement).stmt.Close())
+	for _, stmt := range c.byQuery {
+		errs = errors.Join(errs, stmt.Close())
 	}
-	c.byQuery, c.recent = map[string]*list.Element{}, list.New()
+	clear(c.byQuery)
 	return errs
 }
 

@@ -70,9 +70,9 @@ func (t *turn) catchUpOf(j *Job) schedule.CatchUp {
 		return *j.def.CatchUp
 	}
 	if t.cfg.SkipMissed && !j.timedOneShot() {
-		return schedule.CatchUp{Policy: schedule.Skip}
+		return schedule.CatchUp{Policy: schedule.RunNone}
 	}
-	return schedule.CatchUp{Policy: schedule.One}
+	return schedule.CatchUp{Policy: schedule.RunOne}
 }
 
 // catchUp turns one job's missed slots into late runs and a decision. order is

@@ -18,7 +18,7 @@ func (t *turn) readRuns(q RunsQuery) (RunsPage, error) {
 	if q.Query != "" {
 		for j := range t.st.jobs.Values() {
 			if strings.Contains(strings.ToLower(j.Name), strings.ToLower(q.Query)) {
-				f.JobNames = append(f.JobNames, j.ID)
+				f.JobIDs = append(f.JobIDs, j.ID)
 			}
 		}
 	}

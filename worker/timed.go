@@ -119,7 +119,7 @@ func (t *turn) consume(j *Job, slotMs int64, rule Rule, detail any) (*Job, error
 // pass records the natural slots in (afterMs, untilMs] as decided under one
 // rule, as one row, and gives the last of them, or afterMs where there is none.
 func (t *turn) pass(j *Job, afterMs, untilMs int64, rule Rule, detail any) (lastMs int64, err error) {
-	passed := schedule.Due(j.timing, afterMs, untilMs, schedule.CatchUp{Policy: schedule.Skip})
+	passed := schedule.Due(j.timing, afterMs, untilMs, schedule.CatchUp{Policy: schedule.RunNone})
 	if passed.Slots == 0 {
 		return afterMs, nil
 	}

@@ -269,10 +269,22 @@ func (w *Worker) stopped() bool {
 	}
 	select {
 	case <-w.launcher:
-		return true
+		return !w.takeBack()
 	default:
 		return w.st.active.Len() == 0 && w.orders.len() == 0
 	}
+}
+
+// takeBack answers the launches that were committed after the launcher's last
+// look, as the launcher would have: they never started, and wait again.
+func (w *Worker) takeBack() (any bool) {
+	for _, o := range w.orders.take(0) {
+		if o.Launch != nil {
+			w.outcomes.put(Outcome{ReceiptID: o.Launch.ReceiptID, Status: StatusError, Kind: KindRefused, Interrupted: KindShutdown})
+			any = true
+		}
+	}
+	return any
 }
 
 // sleep waits for a message, the next deadline, or the recheck of the wall
@@ -326,7 +338,7 @@ func (w *Worker) errFenced() error {
 
 // storageError is a storage failure as callers see it.
 func storageError(err error) error {
-	e := &job.Error{Code: job.CodeStorage, Op: "commit", Message: "the database could not be written; nothing of this command was kept", Hint: "rota doctor looks for the reason", Err: err}
+	e := &job.Error{Code: job.CodeStorage, Op: "commit", Message: "the database could not be written; nothing of this command was kept", Hint: "the daemon's log has the reason; it tries again by itself", Err: err}
 	if store.Class(err) == store.DiskFull {
 		e.Code, e.Message, e.Hint = job.CodeStorageFull, "the disk is full; nothing of this command was kept", "free some space; rota goes on by itself"
 	}

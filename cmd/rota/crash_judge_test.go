@@ -40,6 +40,8 @@ type crashFacts struct {
 	ledger  *crashLedger
 	effects []crashEffect
 	refused []string
+	// stopped: the last daemon was stopped in order.
+	stopped bool
 	// settled: a start was given the time to settle everything and was stopped
 	// in order, at stoppedAtMs. idle names recurring jobs that did not fire.
 	settled     bool
@@ -67,6 +69,13 @@ func (f *crashFacts) judge() []crashViolation {
 	f.judgePromises(v, ends)
 	f.judgeSlots(v)
 	f.judgeEffects(v, ends)
+	if f.stopped {
+		for id, j := range f.ledger.jobs {
+			if j.state.RunningAtMs != 0 {
+				v.add(crashStuck, "job %s (%s) is active after a stop in order", id, j.name)
+			}
+		}
+	}
 	if f.settled {
 		f.judgeRest(v)
 	}

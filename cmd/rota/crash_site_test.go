@@ -166,10 +166,10 @@ func (l *crashLife) ended() bool {
 	}
 }
 
-// killed reports whether a gone process ended by SIGKILL.
-func (l *crashLife) killed() bool {
+// endedBy reports whether a signal ended a gone process.
+func (l *crashLife) endedBy(signal syscall.Signal) bool {
 	status, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+	return ok && status.Signaled() && status.Signal() == signal
 }
 
 // terminate asks it to stop and gives its exit code and how long it took.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -228,7 +229,7 @@ func (x *crashTrial) kill(k crashKill) {
 	if err := load.end(); err != nil {
 		x.refused = append(x.refused, err.Error())
 	}
-	if !life.killed() {
+	if !life.endedBy(syscall.SIGKILL) {
 		x.t.Fatalf("the daemon ended by itself (%v) before %s:%d\n%s", life.cmd.ProcessState, k.point, n, x.site.logTail())
 	}
 }
@@ -262,8 +263,8 @@ func (x *crashTrial) settle() *crashFacts {
 			x.t.Fatalf("a stop in order gave exit code %d\n%s", exit, x.site.logTail())
 		}
 		f = x.look()
-		f.settled, f.stoppedAtMs, f.idle = true, stoppedAtMs, idle
-		if !f.ledger.open() || len(idle) > 0 {
+		f.stopped, f.settled, f.stoppedAtMs, f.idle = true, true, stoppedAtMs, idle
+		if !f.ledger.open() || f.ledger.active() || len(idle) > 0 {
 			break // at rest, or it will not come to rest
 		}
 	}
@@ -309,6 +310,16 @@ func (f *crashFacts) accepted() (n int) {
 		}
 	}
 	return n
+}
+
+// active reports whether a job says that it is running.
+func (l *crashLedger) active() bool {
+	for _, j := range l.jobs {
+		if j.state.RunningAtMs != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *crashFacts) interrupted() (n int) {

@@ -66,6 +66,7 @@ func TestTheJudgeFindsEachViolation(t *testing.T) {
 		{crashBadEnd, func(f *crashFacts) { f.ledger.runs[2].Interrupted = nil }},
 		{crashBadEnd, func(f *crashFacts) { f.ledger.runs[1].Status = "skipped" }},
 		{crashUnfinished, func(f *crashFacts) { f.settled = true }},
+		{crashStuck, func(f *crashFacts) { f.stopped = true }},
 		{crashStuck, func(f *crashFacts) { f.settled = true }},
 		{crashStuck, func(f *crashFacts) { f.settled, f.idle = true, []string{"every"} }},
 	} {

@@ -166,7 +166,7 @@ func openFailure(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	return &failure{Exit: e.ExitCode(), Code: string(e.Code), Message: e.Error(), Err: err}
+	return &failure{Exit: e.ExitCode(), Code: string(e.Code), Message: e.Error(), Hint: e.Hint, Err: err}
 }
 
 // readyLine is what tells scripts and people that rota serves.

@@ -280,7 +280,7 @@ func (l *stallLine) awaitFull() {
 	stallAwait(l.t, "a full socket", func() bool {
 		n := l.unread()
 		// Small frames fill a buffer with their overhead: it counts more than bytes.
-		if n > 8<<10 && n == last {
+		if n > 24<<10 && n == last {
 			same++
 		} else {
 			last, same = n, 0

@@ -39,7 +39,7 @@ func TestCase132AStopWaitsForNobody(t *testing.T) {
 			s := newStallSite(t, `{}`)
 			s.start(nil)
 			id := s.add("edited", hourly, "true")
-			for n := range 100 { // enough events to fill a connection
+			for n := range 700 { // more events than a connection and its queues hold
 				s.ask(s.client, "cron.update", fmt.Sprintf(`{"id":%q,"patch":{"name":"edit %d %s"}}`, id, n, strings.Repeat("x", 40)), nil)
 			}
 			c.attach(s)

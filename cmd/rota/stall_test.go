@@ -116,12 +116,13 @@ func TestAStalledHostDelaysNothing(t *testing.T) {
 // client must have been dropped.
 func (s *stallSite) commandsUnderLoad(edited []string) map[string][]time.Duration {
 	s.t.Helper()
+	var editors sync.WaitGroup
+	defer editors.Wait()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stallPatience)
 	defer cancel()
 	began := time.Now()
 	var left atomic.Int64
 	left.Store(stallEdits)
-	var editors sync.WaitGroup
 	for range 16 {
 		editors.Go(func() {
 			c, err := host.Dial(s.sock)
