@@ -18,11 +18,11 @@ var configKeys = map[string]taker{
 
 	"cron.catchUp.maxImmediate": whole(0, 10_000, func(c *Config, v int64) { c.Worker.CatchUpMaxImmediate = int(v) }),
 	"cron.catchUp.staggerMs":    whole(0, maxDelayMs, func(c *Config, v int64) { c.Worker.CatchUpStaggerMs = v }),
-	"cron.catchUp.agentDelayMs": whole(0, maxDelayMs, func(c *Config, v int64) { c.Worker.AgentDelayMs = v }),
+	"cron.catchUp.agentDelayMs": later(whole(0, maxDelayMs, func(c *Config, v int64) { c.Worker.AgentDelayMs = v })),
 
-	"cron.errorBackoffMs":    delays(func(c *Config, v []int64) { c.Worker.ErrorBackoffMs = v }),
-	"cron.retry.maxAttempts": whole(0, 100, func(c *Config, v int64) { c.Worker.RetryMax = int(v) }),
-	"cron.retry.backoffMs":   delays(func(c *Config, v []int64) { c.Worker.RetryBackoffMs = v }),
+	"cron.errorBackoffMs":    later(delays(func(c *Config, v []int64) { c.Worker.ErrorBackoffMs = v })),
+	"cron.retry.maxAttempts": later(whole(0, 100, func(c *Config, v int64) { c.Worker.RetryMax = int(v) })),
+	"cron.retry.backoffMs":   later(delays(func(c *Config, v []int64) { c.Worker.RetryBackoffMs = v })),
 	"cron.retry.retryOn":     carried(wordsOf("rate_limit", "overloaded", "network", "timeout", "server_error")),
 
 	"cron.dst":      dst,
@@ -36,7 +36,7 @@ var configKeys = map[string]taker{
 	"cron.retention.decisionDays":      whole(1, 36_500, func(c *Config, v int64) { c.Worker.DecisionDays = int(v) }),
 	"cron.retention.events":            whole(1, 10_000_000, func(c *Config, v int64) { c.Worker.Events = int(v) }),
 
-	"cron.locking":    word(func(c *Config, v string) { c.Locking = v }, "exclusive", "normal"),
+	"cron.locking":    later(word(func(c *Config, v string) { c.Locking = v }, "exclusive", "normal")),
 	"cron.durability": word(func(c *Config, v string) { c.Durability = v }, "full", "normal"),
 
 	"cron.triggers.enabled":                                 carried(isBoolean),
@@ -71,6 +71,13 @@ func carried(check func(json.RawMessage) string) taker {
 			c.Carried = append(c.Carried, path)
 		}
 		return reason
+	}
+}
+
+// later takes a key whose place exists and whose rule does not act yet.
+func later(take taker) taker {
+	return func(c *Config, path string, raw json.RawMessage) string {
+		return carried(func(raw json.RawMessage) string { return take(c, path, raw) })(c, path, raw)
 	}
 }
 

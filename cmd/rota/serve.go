@@ -80,6 +80,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
+	if len(cfg.Carried) > 0 {
+		log.Warn("these configuration keys have no effect in this build", "keys", strings.Join(cfg.Carried, ", "))
+	}
 	durability, err := chooseDurability(f.durability, cfg.Durability)
 	if err != nil {
 		return err
