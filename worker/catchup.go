@@ -89,10 +89,7 @@ func (t *turn) catchUp(m missedJob, order int) error {
 			return err
 		}
 	}
-	j, err := t.editState(j, func(s *store.State) {
-		s.RotaConsumedMs = store.Some(max(s.RotaConsumedMs.N, m.missed.LastMs))
-		s.NextRunAtMs = t.deadlineAfter(j, m.missed.LastMs)
-	})
+	j, err := t.advance(j, m.missed.LastMs)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,9 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+
+	"github.com/rota-scheduler/rota/worker/job"
 )
 
 // Commands are what hosts ask of the worker. Each is applied in one turn, in
@@ -172,4 +175,39 @@ func (w *Worker) Why(ctx context.Context, q WhyQuery) (Why, error) { return ask[
 // Events reads a page of events.
 func (w *Worker) Events(ctx context.Context, q EventsQuery) ([]Event, error) {
 	return ask[[]Event](ctx, w, q)
+}
+
+// handle applies one command. Every command of the catalogue is here once.
+func (t *turn) handle(command any) (any, error) {
+	switch c := command.(type) {
+	case AddJob:
+		return t.addJob(c)
+	case UpdateJob:
+		return t.updateJob(c)
+	case RemoveJob:
+		return t.removeJob(c)
+	case RunJob:
+		return t.runJob(c)
+	case StopRun:
+		return t.stopRun(c)
+	case ApplyJobs:
+		return t.applyJobs(c)
+	case RunsQuery:
+		return t.readRuns(c)
+	case WhyQuery:
+		return t.readWhy(c)
+	case EventsQuery:
+		return t.readEvents(c)
+	}
+	return nil, refuse(job.CodeUnsupported, "command", fmt.Sprintf("%T is not a command", command), "")
+}
+
+// isRead reports whether a command only reads: it is taken also when writes
+// are refused.
+func isRead(command any) bool {
+	switch command.(type) {
+	case RunsQuery, WhyQuery, EventsQuery:
+		return true
+	}
+	return false
 }

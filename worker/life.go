@@ -75,6 +75,8 @@ const (
 
 // Transition is one cell of the table of a run's life.
 type Transition struct {
+	// To is what the effect must leave behind. The effect sets it; the
+	// exhaustive test holds it to that, in the rows.
 	To     Phase
 	Effect Effect
 	// Receipt is the terminal status written, "" where none is, "outcome" where

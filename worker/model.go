@@ -68,7 +68,10 @@ func compareQueue(a, b queueKey) int {
 		cmp.Compare(a.updatedMs, b.updatedMs), strings.Compare(a.jobID, b.jobID), strings.Compare(a.receiptID, b.receiptID))
 }
 
-// Job is one job as committed: an immutable value, shared by snapshots.
+// Job is one job as committed: an immutable value, shared by snapshots. The
+// bytes are the truth; what is typed beside them is read from them once. Only
+// newJob, editState, define and setEnabled change the one, always together with
+// the other.
 type Job struct {
 	ID         string
 	Definition []byte // job_json, as stored

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
-	"github.com/rota-scheduler/rota/worker/job"
 )
 
 // readRuns reads a page of history.
@@ -208,39 +207,4 @@ func (t *turn) at(rule Rule, atMs int64, detail map[string]any) Decision {
 		raw = json.RawMessage(fmt.Sprintf(`{"error":%q}`, err))
 	}
 	return Decision{Rule: string(rule), Verdict: rules[rule].Verdict, Detail: raw, AtMs: atMs}
-}
-
-// handle applies one command. Every command of the catalogue is here once.
-func (t *turn) handle(command any) (any, error) {
-	switch c := command.(type) {
-	case AddJob:
-		return t.addJob(c)
-	case UpdateJob:
-		return t.updateJob(c)
-	case RemoveJob:
-		return t.removeJob(c)
-	case RunJob:
-		return t.runJob(c)
-	case StopRun:
-		return t.stopRun(c)
-	case ApplyJobs:
-		return t.applyJobs(c)
-	case RunsQuery:
-		return t.readRuns(c)
-	case WhyQuery:
-		return t.readWhy(c)
-	case EventsQuery:
-		return t.readEvents(c)
-	}
-	return nil, refuse(job.CodeUnsupported, "command", fmt.Sprintf("%T is not a command", command), "")
-}
-
-// isRead reports whether a command only reads: it is taken also when writes
-// are refused.
-func isRead(command any) bool {
-	switch command.(type) {
-	case RunsQuery, WhyQuery, EventsQuery:
-		return true
-	}
-	return false
 }

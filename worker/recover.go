@@ -279,9 +279,7 @@ func (t *turn) passInterrupted(j *Job, r *Run) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.editState(j, func(s *store.State) {
-		s.RotaConsumedMs, s.NextRunAtMs, s.StartupCatchupAtMs = store.Some(markMs), t.deadlineAfter(j, markMs), store.Int{}
-	})
+	_, err = t.advance(j, markMs)
 	return err
 }
 

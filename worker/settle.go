@@ -123,9 +123,7 @@ func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) 
 	if err != nil {
 		return err
 	}
-	_, err = t.editState(j, func(s *store.State) {
-		s.RotaConsumedMs, s.NextRunAtMs = store.Some(markMs), t.deadlineAfter(j, markMs)
-	})
+	_, err = t.advance(j, markMs)
 	return err
 }
 

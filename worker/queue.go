@@ -3,7 +3,6 @@ package worker
 import (
 	"strconv"
 
-	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/worker/job"
 )
@@ -94,62 +93,6 @@ func (t *turn) request(r *Run) error {
 	t.putRun(&next)
 	t.wrote, t.marks.requested = true, true
 	return t.emit(Event{Kind: EventRequested, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(r.Trigger)})
-}
-
-// openRun is the detail of a decision that another run explains.
-type openRun struct {
-	RunID string `json:"runId"`
-}
-
-// consume advances a job past a decided slot: the mark rises to it and over
-// every later slot that has passed too, which are recorded under rule, and the
-// deadline becomes the next slot.
-func (t *turn) consume(j *Job, slotMs int64, rule Rule, detail any) (*Job, error) {
-	markMs, err := t.pass(j, max(slotMs, j.state.RotaConsumedMs.N), t.now, rule, detail)
-	if err != nil {
-		return nil, err
-	}
-	return t.editState(j, func(s *store.State) {
-		s.RotaConsumedMs = store.Some(markMs)
-		s.StartupCatchupAtMs, s.PacedNextRunAtMs, s.ForcePreservedNextRunAtMs = store.Int{}, store.Int{}, store.Int{}
-		s.NextRunAtMs = t.deadlineAfter(j, markMs)
-	})
-}
-
-// pass records the natural slots in (afterMs, untilMs] as decided under one
-// rule, as one row, and gives the last of them, or afterMs where there is none.
-func (t *turn) pass(j *Job, afterMs, untilMs int64, rule Rule, detail any) (lastMs int64, err error) {
-	passed := schedule.Due(j.timing, afterMs, untilMs, schedule.CatchUp{Policy: schedule.RunNone})
-	if passed.Slots == 0 {
-		return afterMs, nil
-	}
-	return passed.LastMs, t.decide(j.ID, slotRange{passed.FirstMs, passed.LastMs, passed.Slots}, rule, detail)
-}
-
-// deadlineAfter is the job's natural deadline once everything up to markMs is
-// decided, and unset where there is none.
-func (t *turn) deadlineAfter(j *Job, markMs int64) store.Int {
-	next := *j
-	next.state.RotaConsumedMs = store.Some(markMs)
-	if slotMs, ok := next.naturalNext(t.now); ok {
-		return store.Some(slotMs)
-	}
-	return store.Int{}
-}
-
-// overlap records that a due slot found the job's timed run still open.
-func (t *turn) overlap(r *Run) error {
-	j, ok := t.st.jobs.Get(r.JobID)
-	if !ok {
-		return nil
-	}
-	slotMs := j.state.NextRunAtMs.N
-	markMs, err := t.pass(j, slotMs-1, t.now, RuleOverlap, openRun{r.RunID})
-	if err != nil {
-		return err
-	}
-	_, err = t.consume(j, max(slotMs, markMs), RuleOverlap, openRun{r.RunID})
-	return err
 }
 
 // activateQueued is the second duty: requests become active while places are free.
