@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,9 @@ type conn struct {
 	// goroutine, never the worker.
 	out      chan []byte
 	inFlight chan struct{}
+	// unsent are bytes that wait to be written; room signals that some were.
+	unsent atomic.Int64
+	room   chan struct{} // buffered by one
 	// gone ends every wait of this connection.
 	gone   context.Context
 	leave  context.CancelFunc
@@ -30,7 +34,7 @@ type conn struct {
 }
 
 func newConn(h *Host, nc net.Conn) *conn {
-	c := &conn{h: h, nc: nc, out: make(chan []byte, maxQueuedFrames), inFlight: make(chan struct{}, maxInFlight)}
+	c := &conn{h: h, nc: nc, out: make(chan []byte, maxQueuedFrames), inFlight: make(chan struct{}, maxInFlight), room: make(chan struct{}, 1)}
 	c.gone, c.leave = context.WithCancel(context.Background())
 	return c
 }
@@ -79,6 +83,11 @@ func (c *conn) refuse(err *WireError) {
 // sender is left waiting.
 func (c *conn) write() {
 	for frame := range c.out {
+		c.unsent.Add(-int64(len(frame)))
+		select {
+		case c.room <- struct{}{}:
+		default:
+		}
 		if c.gone.Err() != nil {
 			continue
 		}
@@ -106,12 +115,26 @@ func (c *conn) send(frame any) bool {
 			return false
 		}
 	}
+	c.unsent.Add(int64(len(line)))
 	select {
 	case c.out <- line:
 		return true
 	case <-c.gone.Done():
 		return false
 	}
+}
+
+// hasRoom waits until the client has taken enough of what it asked for; false
+// when the connection is gone first.
+func (c *conn) hasRoom() bool {
+	for c.unsent.Load() > maxUnsentBytes {
+		select {
+		case <-c.room:
+		case <-c.gone.Done():
+			return false
+		}
+	}
+	return true
 }
 
 func (c *conn) sendError(id string, err *WireError) {
@@ -121,8 +144,12 @@ func (c *conn) sendError(id string, err *WireError) {
 // read takes request lines until there are no more.
 func (c *conn) read(ctx context.Context) {
 	lines := newLineReader(c.nc, maxRequestBytes)
-	for {
+	_ = c.nc.SetReadDeadline(time.Now().Add(firstRequestTimeout)) // a broken connection says so at the read
+	for first := true; ; first = false {
 		line, err := lines.next()
+		if first && err == nil {
+			_ = c.nc.SetReadDeadline(time.Time{})
+		}
 		if errors.Is(err, errLineTooLong) {
 			c.sendError(connErrorID, frameFault(fmt.Sprintf("a line may have at most %d bytes", maxRequestBytes)))
 			return
@@ -152,6 +179,9 @@ func (c *conn) take(ctx context.Context, line []byte) bool {
 		return id != connErrorID
 	case err != nil:
 		c.sendError(connErrorID, frameFault(err.Error()))
+		return false
+	}
+	if !c.hasRoom() {
 		return false
 	}
 	select {

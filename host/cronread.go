@@ -14,7 +14,7 @@ import (
 const (
 	defaultRunsLimit = 50
 	maxPageRows      = 200
-	maxPageBytes     = 24 << 20
+	maxPageBytes     = 4 << 20
 )
 
 type cronStatus struct {

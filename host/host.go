@@ -22,6 +22,10 @@ const (
 	maxConns        = 64
 	maxInFlight     = 32
 	maxQueuedFrames = 32
+	// maxUnsentBytes stops the reading of further requests of a connection.
+	maxUnsentBytes = 8 << 20
+	// firstRequestTimeout ends a connection that asks for nothing: there are few.
+	firstRequestTimeout = 10 * time.Second
 
 	writeTimeout = 10 * time.Second // for one frame to be taken by the client
 	stopGrace    = time.Second      // for pending replies when the host stops

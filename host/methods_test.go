@@ -186,12 +186,12 @@ func TestLogsOfAnActiveAndAFinishedRun(t *testing.T) {
 // A page of long outputs is cut below what a reply may have, and says where to
 // go on.
 func TestRunsPageIsBoundedInBytes(t *testing.T) {
-	entry := json.RawMessage(`"` + strings.Repeat("x", 10<<20) + `"`)
+	entry := json.RawMessage(`"` + strings.Repeat("x", maxPageBytes*2/5) + `"`)
 	page := cutPage(workerPage(entry, 5), 200)
 	if len(page.Entries) != 2 || !page.HasMore || page.NextOffset == nil || *page.NextOffset != 2 {
 		t.Errorf("%d entries, hasMore %v", len(page.Entries), page.HasMore)
 	}
-	huge := json.RawMessage(`"` + strings.Repeat("x", 30<<20) + `"`)
+	huge := json.RawMessage(`"` + strings.Repeat("x", maxPageBytes+1) + `"`)
 	if page := cutPage(workerPage(huge, 2), 200); len(page.Entries) != 1 {
 		t.Errorf("one entry larger than a page: %d entries", len(page.Entries))
 	}

@@ -69,12 +69,13 @@ type crashPlant struct {
 	edits []crashEdit
 }
 
-// crashEdit replaces text that must be there exactly once.
-type crashEdit struct{ file, old, new string }
+// crashEdit replaces text that must be there exactly once, in one file or in
+// all files of one package.
+type crashEdit struct{ where, old, new string }
 
 // readCrashPlant reads a plant's document: comments, a line "find: KIND …",
-// then for each edit a line "== FILE", "-- old" with the text to replace and
-// "-- new" with what takes its place.
+// then for each edit a line "== FILE" or "== PACKAGE", "-- old" with the text
+// to replace and "-- new" with what takes its place.
 func readCrashPlant(t *testing.T, path string) crashPlant {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -102,6 +103,37 @@ func readCrashPlant(t *testing.T, path string) crashPlant {
 	return p
 }
 
+// apply makes the edit in text, the changed files so far by path.
+func (e crashEdit) apply(t *testing.T, root string, text map[string]string) {
+	t.Helper()
+	pattern := filepath.Join(root, filepath.FromSlash(e.where))
+	if filepath.Ext(pattern) != ".go" {
+		pattern = filepath.Join(pattern, "*.go")
+	}
+	sources, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, source := range sources {
+		now, changed := text[source]
+		if !changed {
+			raw, err := os.ReadFile(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now = string(raw)
+		}
+		if n := strings.Count(now, e.old); n > 0 && !strings.HasSuffix(source, "_test.go") {
+			found += n
+			text[source] = strings.Replace(now, e.old, e.new, 1)
+		}
+	}
+	if found != 1 {
+		t.Fatalf("the plant is stale: its old text is %d times in %s, not once:\n%s", found, e.where, e.old)
+	}
+}
+
 // build makes the program with the bug in it, in dir, with its crash points.
 // The source is not touched: the compiler is given changed copies in its place.
 func (p crashPlant) build(t *testing.T, dir string) (armed string) {
@@ -112,18 +144,7 @@ func (p crashPlant) build(t *testing.T, dir string) (armed string) {
 	}
 	text := map[string]string{}
 	for _, e := range p.edits {
-		source := filepath.Join(root, filepath.FromSlash(e.file))
-		if _, read := text[source]; !read {
-			raw, err := os.ReadFile(source)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text[source] = string(raw)
-		}
-		if n := strings.Count(text[source], e.old); n != 1 {
-			t.Fatalf("the plant is stale: its old text is %d times in %s, not once:\n%s", n, e.file, e.old)
-		}
-		text[source] = strings.Replace(text[source], e.old, e.new, 1)
+		e.apply(t, root, text)
 	}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for source, changed := range text {

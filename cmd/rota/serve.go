@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -59,7 +60,9 @@ the grace, the rest is recorded as interrupted. A second one exits at once.`,
 
 // serve decides the paths and settings, and then wires the parts.
 func (a *app) serve(ctx context.Context, f *serveFlags) error {
-	log, err := newLogger(os.Stderr, f.logFormat)
+	logLines := newLines(os.Stderr)
+	defer logLines.close()
+	log, err := newLogger(os.Stderr, logLines, f.logFormat)
 	if err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	d := daemon{
-		app: a, log: log, stateDir: dir, temporary: temporary, dbPath: f.db, socketPath: socketPath(dir, env),
+		log: log, stateDir: dir, temporary: temporary, dbPath: f.db, socketPath: socketPath(dir, env),
 		config: cfg.Worker, jobs: jobs, adopt: f.adopt, durability: durability, grace: f.grace, readyFile: f.readyFile,
 	}
 	return d.run(ctx)
@@ -147,11 +150,12 @@ func chooseDurability(flag, configured string) (store.Durability, error) {
 	return store.Full, f
 }
 
-// newLogger writes for people on a terminal and JSON for everything else.
-func newLogger(out *os.File, format string) (*slog.Logger, error) {
+// newLogger writes for people on a terminal and JSON for everything else. It
+// writes through lines, so that an unread pipe never holds whoever logs.
+func newLogger(to *os.File, out io.Writer, format string) (*slog.Logger, error) {
 	switch format {
 	case "auto":
-		if isTerminal(out) {
+		if isTerminal(to) {
 			return slog.New(tint.NewTextHandler(out, &tint.Options{TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""})), nil
 		}
 		return slog.New(slog.NewJSONHandler(out, nil)), nil

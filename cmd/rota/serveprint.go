@@ -13,9 +13,9 @@ import (
 	"github.com/rota-scheduler/rota/worker/job"
 )
 
-// printFinishedRun is the line of one run that ended: TIME JOB STATUS DURATION,
-// then what went wrong, if anything did.
-func (a *app) printFinishedRun(e worker.Event) {
+// finishedLine is the line of one run that ended: TIME JOB STATUS DURATION,
+// then what went wrong, if anything did. It is "" when the event has no entry.
+func finishedLine(e worker.Event) string {
 	var entry struct {
 		TsMs       int64  `json:"ts"`
 		DurationMs int64  `json:"durationMs"`
@@ -23,7 +23,7 @@ func (a *app) printFinishedRun(e worker.Event) {
 		JobName    string `json:"jobName"`
 	}
 	if err := json.Unmarshal(e.Detail, &entry); err != nil {
-		return // the ledger has it; this line is a convenience
+		return "" // the ledger has it; this line is a convenience
 	}
 	name := e.JobID
 	if entry.JobName != "" {
@@ -34,8 +34,7 @@ func (a *app) printFinishedRun(e worker.Event) {
 	if entry.Error != "" {
 		line += "  " + escapeText(entry.Error)
 	}
-	a.printText(line + "\n")
-	_ = a.out.Flush() // a reader that has gone is no reason to stop
+	return line + "\n"
 }
 
 // locateJob gives a refusal of one job of a file its line.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A daemon that is asked to stop does so, whoever is connected and however
@@ -54,6 +56,33 @@ func TestCase132AStopWaitsForNobody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Finished runs are told on standard output. A pipe that nobody empties keeps
+// the daemon neither from working nor from stopping.
+func TestCase132AStopDoesNotWaitForAFullPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+		t.Fatal(err)
+	}
+	s := newStallSite(t, `{}`)
+	s.start(w)
+	w.Close()
+	const runs = 120 // of which each line is longer than 40 bytes
+	id := s.add("talks", hourly, "true")
+	for n := range runs {
+		s.ask(s.client, "cron.run", fmt.Sprintf(`{"id":%q,"requestKey":"%d"}`, id, n), nil)
+		stallAwait(t, "the run", func() bool {
+			var page struct{ Total int }
+			s.ask(s.client, "cron.runs", `{"limit":1}`, &page)
+			return page.Total > n
+		})
+	}
+	s.stop()
 }
 
 // A second signal does not wait for the grace that the first one gave.

@@ -22,7 +22,6 @@ import (
 
 // daemon is everything rota serve decided, ready to be wired.
 type daemon struct {
-	app        *app
 	log        *slog.Logger
 	stateDir   string
 	temporary  bool // the state directory was made for this start alone
@@ -142,6 +141,8 @@ func (d *daemon) announce(ctx context.Context, w *worker.Worker, s *store.Store)
 		}
 	}
 	d.tellWhereToLook()
+	finished := newLines(os.Stdout)
+	defer finished.close()
 	for {
 		select {
 		case e, ok := <-feed.C:
@@ -150,7 +151,7 @@ func (d *daemon) announce(ctx context.Context, w *worker.Worker, s *store.Store)
 				return nil
 			}
 			if e.Kind == worker.EventFinished {
-				d.app.printFinishedRun(e)
+				_, _ = finished.Write([]byte(finishedLine(e)))
 			}
 		case <-ctx.Done():
 			return nil
