@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // Receipt ids that rota can read back after a crash. Everybody else treats
@@ -31,7 +33,7 @@ func ManualID(storeKey, jobID, mode, key string) string {
 }
 
 func encodeID(parts []any) string {
-	raw, err := marshal(parts)
+	raw, err := rawjson.Encode(parts)
 	if err != nil {
 		panic("store: ids are made of text and integers: " + err.Error())
 	}

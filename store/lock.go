@@ -119,9 +119,42 @@ type lockFile struct {
 // and its locking.
 const lockTries = 10
 
+// A lock can outlive its holder for a moment: a command that a killed daemon was
+// starting has a copy of the descriptor between its fork and its exec.
+const (
+	lingerTries = 40
+	lingerPause = 5 * time.Millisecond
+)
+
 // acquireLock takes the lock or refuses at once with the holder's name. The
-// record found there is in rec, with the holder of old still in it.
+// record found there is in rec, with the holder of old still in it. Only a
+// holder that is dead is waited for, 200 ms at most.
 func acquireLock(dbPath string) (*lockFile, error) {
+	for range lingerTries {
+		l, err := tryLock(dbPath)
+		var held *Error
+		if !errors.As(err, &held) || held.Code != CodeHeld || !l.rec.dead() {
+			return l.orNil(err), err
+		}
+		time.Sleep(lingerPause)
+	}
+	l, err := tryLock(dbPath)
+	return l.orNil(err), err
+}
+
+// orNil drops what a refusal only told.
+func (l *lockFile) orNil(err error) *lockFile {
+	if err != nil {
+		return nil
+	}
+	return l
+}
+
+// dead reports that the recorded holder is certainly gone.
+func (r lockRecord) dead() bool { return r.pid > 0 && !pidExists(r.pid) }
+
+// tryLock is one attempt. A refusal comes with the record of the holder.
+func tryLock(dbPath string) (*lockFile, error) {
 	path := dbPath + lockSuffix
 	for range lockTries {
 		f, err := openPrivate(path, os.O_RDWR|os.O_CREATE)
@@ -132,7 +165,7 @@ func acquireLock(dbPath string) (*lockFile, error) {
 		if errors.Is(err, errLockTaken) {
 			held := readLockRecord(f)
 			_ = f.Close()
-			return nil, newError(CodeHeld, "open", dbPath, errors.New(held.String()))
+			return &lockFile{rec: held}, newError(CodeHeld, "open", dbPath, errors.New(held.String()))
 		}
 		if err != nil {
 			_ = f.Close()

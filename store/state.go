@@ -191,17 +191,5 @@ func encodeText(s string) (json.RawMessage, error) {
 	if s == "" {
 		return nil, nil
 	}
-	return marshal(s)
-}
-
-// marshal is json.Marshal without HTML escapes: the bytes stored are the bytes
-// people wrote.
-func marshal(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
+	return rawjson.Encode(s)
 }

@@ -137,7 +137,7 @@ func (t *turn) updateJob(c UpdateJob) (*Job, error) {
 func (t *turn) find(op, id string) (*Job, error) {
 	j, ok := t.st.jobs.Get(id)
 	if !ok {
-		details, err := encode(map[string]string{"code": "CRON_JOB_NOT_FOUND", "jobId": id})
+		details, err := rawjson.Encode(map[string]string{"code": "CRON_JOB_NOT_FOUND", "jobId": id})
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func checkRevision(j *Job, expected string) error {
 	if expected == "" || expected == actual {
 		return nil
 	}
-	details, err := encode(map[string]string{"code": "CRON_JOB_CHANGED", "expectedConfigRevision": expected, "actualConfigRevision": actual})
+	details, err := rawjson.Encode(map[string]string{"code": "CRON_JOB_CHANGED", "expectedConfigRevision": expected, "actualConfigRevision": actual})
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) 
 	row := was.row()
 	row.Definition, row.UpdatedAtMs = change.Definition, t.now
 	if reason != "" {
-		raw, err := encode(reason)
+		raw, err := rawjson.Encode(reason)
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -64,7 +63,7 @@ func diagnosticsOf(summary string, entries []Diagnostic) (json.RawMessage, error
 		kept = append(kept, e)
 	}
 	short, _ := cutText(summary, summaryChars)
-	return encode(struct {
+	return rawjson.Encode(struct {
 		Summary string       `json:"summary,omitempty"`
 		Entries []Diagnostic `json:"entries"`
 	}{short, kept})
@@ -80,17 +79,6 @@ func cutText(s string, n int) (string, bool) {
 		count++
 	}
 	return s, false
-}
-
-// encode is json.Marshal without HTML escapes.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
 // taskStatus is the status word of task_runs for an entry.
@@ -125,7 +113,7 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 	} else if r.Gone != nil {
 		agent, name = r.Gone.agentID, r.Gone.name
 	}
-	detail, err := encode(e)
+	detail, err := rawjson.Encode(e)
 	if err != nil {
 		return err
 	}
@@ -166,7 +154,7 @@ func wireEntry(jobID string, endedAtMs int64, detail json.RawMessage, jobName st
 	if err != nil {
 		out = []byte("{}")
 	}
-	head, err := encode(struct {
+	head, err := rawjson.Encode(struct {
 		TsMs   int64  `json:"ts"`
 		JobID  string `json:"jobId"`
 		Action string `json:"action"`
@@ -180,7 +168,7 @@ func wireEntry(jobID string, endedAtMs int64, detail json.RawMessage, jobName st
 	if jobName == "" {
 		return head
 	}
-	name, err := encode(jobName)
+	name, err := rawjson.Encode(jobName)
 	if err != nil {
 		return head
 	}

@@ -66,7 +66,7 @@ func fileKey(id string, params json.RawMessage, env job.Env) (string, json.RawMe
 		p.Name = def.Name
 	}
 	key := filePrefix + strings.TrimSpace(p.Name)
-	raw, err := encode(key)
+	raw, err := rawjson.Encode(key)
 	if err != nil {
 		return "", nil, err
 	}

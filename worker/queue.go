@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/store/rawjson"
 	"github.com/rota-scheduler/rota/worker/job"
 )
 
@@ -127,7 +128,7 @@ func (t *turn) duty(r *Run, in Input) error {
 	if r.Phase == PhaseRequested { // it keeps its receipt and leaves the queue
 		t.st.queue = t.st.queue.Delete(r.order)
 	}
-	detail, err := encode(map[string]string{"reason": refusal.Error(), "input": in.String()})
+	detail, err := rawjson.Encode(map[string]string{"reason": refusal.Error(), "input": in.String()})
 	if err != nil {
 		return err
 	}

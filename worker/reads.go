@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // readRuns reads a page of history.
@@ -142,7 +143,7 @@ func (t *turn) readWhy(q WhyQuery) (Why, error) {
 		return Why{}, err
 	}
 	for _, r := range rows {
-		detail, err := encode(map[string]any{"fromMs": r.FromMs, "toMs": r.ToMs, "slots": r.Slots, "inputs": r.Detail, "text": rules[Rule(r.Rule)].Text})
+		detail, err := rawjson.Encode(map[string]any{"fromMs": r.FromMs, "toMs": r.ToMs, "slots": r.Slots, "inputs": r.Detail, "text": rules[Rule(r.Rule)].Text})
 		if err != nil {
 			return Why{}, err
 		}
@@ -202,7 +203,7 @@ func (t *turn) verdict(rule Rule, detail map[string]any) Decision { return t.at(
 
 func (t *turn) at(rule Rule, atMs int64, detail map[string]any) Decision {
 	detail["text"] = rules[rule].Text
-	raw, err := encode(detail)
+	raw, err := rawjson.Encode(detail)
 	if err != nil {
 		raw = json.RawMessage(fmt.Sprintf(`{"error":%q}`, err))
 	}

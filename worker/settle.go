@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // refireGapMs is the least time between the end of a cron run and the next
@@ -237,7 +238,7 @@ func interruption(reason string, p *Process, alive bool) (json.RawMessage, error
 	if p != nil {
 		seen = &process{*p, alive}
 	}
-	return encode(struct {
+	return rawjson.Encode(struct {
 		Reason  string   `json:"reason"`
 		Process *process `json:"process"`
 	}{reason, seen})

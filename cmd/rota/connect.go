@@ -60,3 +60,12 @@ func (a *app) callRaw(ctx context.Context, method string, params any) (json.RawM
 	err := a.call(ctx, method, params, &raw)
 	return raw, err
 }
+
+// ask calls a method and prints its answer as it is.
+func (a *app) ask(ctx context.Context, method string, params any) error {
+	raw, err := a.callRaw(ctx, method, params)
+	if err == nil {
+		a.printJSON(raw)
+	}
+	return err
+}

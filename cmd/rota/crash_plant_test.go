@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // crashPlantRounds bounds how often a bug gets its chance: each round is the
@@ -31,7 +32,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			bugged := p.build(t, t.TempDir())
 			x := newCrashTrial(t, bugged, bugged)
 			found := x.hunt(p)
-			t.Logf("%v after %s", found, x.summary())
+			t.Logf("%v after %d kills in %v, seed %d", found, x.killed, time.Since(x.began).Round(time.Second), x.seed)
 			switch nothing := p.find[0] == "nothing"; {
 			case nothing && len(found) > 0:
 				t.Errorf("found in a sound program: %v", found)

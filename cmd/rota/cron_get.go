@@ -15,12 +15,7 @@ func newCronGetCommand(a *app) *cobra.Command {
 		Short: "Print one job as JSON",
 		Args:  argsBetween(1, 1, "one job id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, err := a.callRaw(cmd.Context(), "cron.get", idParams{args[0]})
-			if err != nil {
-				return err
-			}
-			a.printJSON(raw)
-			return nil
+			return a.ask(cmd.Context(), "cron.get", idParams{args[0]})
 		},
 	})
 }

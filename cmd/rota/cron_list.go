@@ -120,7 +120,7 @@ func withStatus(raw json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	word, err := marshal(j.status())
+	word, err := job.Encode(j.status())
 	if err != nil {
 		return nil, err
 	}

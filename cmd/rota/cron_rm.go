@@ -11,12 +11,7 @@ func newCronRemoveCommand(a *app) *cobra.Command {
 		Short:   "Remove a job; its history stays",
 		Args:    argsBetween(1, 1, "one job id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, err := a.callRaw(cmd.Context(), "cron.remove", idParams{args[0]})
-			if err != nil {
-				return err
-			}
-			a.printJSON(raw)
-			return nil
+			return a.ask(cmd.Context(), "cron.remove", idParams{args[0]})
 		},
 	})
 }

@@ -76,7 +76,7 @@ func explainRuns(raw json.RawMessage) (json.RawMessage, error) {
 		}
 		page.Entries[i] = full
 	}
-	entries, err := marshal(page.Entries)
+	entries, err := job.Encode(page.Entries)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func explainRun(entry json.RawMessage) (json.RawMessage, error) {
 		return entry, err
 	}
 	text := func(key, s string) job.Member {
-		raw, _ := marshal(s) // a string always encodes
+		raw, _ := job.Encode(s) // a string always encodes
 		return job.Member{Key: key, Value: raw}
 	}
 	var added []job.Member

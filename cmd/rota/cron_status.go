@@ -12,12 +12,7 @@ func newCronStatusCommand(a *app) *cobra.Command {
 		Short: "Show the scheduler: its file, its jobs, its next wake",
 		Args:  argsBetween(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			raw, err := a.callRaw(cmd.Context(), "cron.status", nil)
-			if err != nil {
-				return err
-			}
-			a.printJSON(raw)
-			return nil
+			return a.ask(cmd.Context(), "cron.status", nil)
 		},
 	})
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+
+	"github.com/rota-scheduler/rota/worker/job"
 )
 
 // printJSON prints one document, indented.
 func (a *app) printJSON(v any) {
-	raw, err := marshal(v)
+	raw, err := job.Encode(v)
 	if err != nil {
 		a.talkf("rota: %v\n", err)
 		return
@@ -24,23 +26,12 @@ func (a *app) printJSON(v any) {
 
 // printJSONLine prints one line of a stream.
 func (a *app) printJSONLine(v any) error {
-	raw, err := marshal(v)
+	raw, err := job.Encode(v)
 	if err != nil {
 		return err
 	}
 	_, err = a.out.Write(append(escapeJSON(raw), '\n'))
 	return err
-}
-
-// marshal is json.Marshal without the escapes that only HTML needs.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
 // print writes a result. A failed write stays in the writer and is told when

@@ -358,3 +358,15 @@ func Get(object []byte, key string) json.RawMessage {
 	}
 	return found
 }
+
+// Encode is json.Marshal without HTML escapes: the bytes stored and sent are the
+// bytes people wrote.
+func Encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
