@@ -28,11 +28,11 @@ func InsertSlots(t *Tx, r SlotRow) error {
 
 // ExtendSlots makes the latest row of a job cover a following range, where it
 // was decided by the same rule with the same detail; false when it was not.
-func ExtendSlots(t *Tx, r SlotRow) (bool, error) {
+func ExtendSlots(t *Tx, r SlotRow, beforeMs int64) (bool, error) {
 	n, err := t.Exec(`UPDATE rota_slots SET to_ms = ?, slots = slots + ?, at_ms = ?
 		WHERE seq = (SELECT seq FROM rota_slots WHERE job_id = ? ORDER BY to_ms DESC, seq DESC LIMIT 1)
-		AND rule = ? AND verdict = ? AND detail = ? AND to_ms < ?`,
-		r.ToMs, r.Slots, r.AtMs, r.JobID, r.Rule, r.Verdict, string(r.Detail), r.FromMs)
+		AND rule = ? AND verdict = ? AND detail = ? AND to_ms = ?`,
+		r.ToMs, r.Slots, r.AtMs, r.JobID, r.Rule, r.Verdict, string(r.Detail), beforeMs)
 	return n == 1, err
 }
 
@@ -192,7 +192,7 @@ type Expiry struct {
 // was. Each statement looks at the oldest rows of its table only, in the order
 // they were written: a row that is kept longer than its neighbours (a decision
 // that was extended) delays those right behind it, never the rest.
-func Expire(t *Tx, e Expiry) (removed int64, err error) {
+func Expire(t *Tx, e Expiry) (removed int64, more bool, err error) {
 	for _, d := range []struct {
 		query string
 		args  []any
@@ -209,11 +209,12 @@ func Expire(t *Tx, e Expiry) (removed int64, err error) {
 	} {
 		n, err := t.Exec(d.query, d.args...)
 		if err != nil {
-			return removed, err
+			return removed, more, err
 		}
 		removed += n
+		more = more || n == int64(e.Limit)
 	}
-	return removed, nil
+	return removed, more, nil
 }
 
 // TrimJob keeps the newest finished receipts and history rows of a job and

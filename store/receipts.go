@@ -78,6 +78,12 @@ func ActivateReceipt(t *Tx, id, configRevision string, ownerPID, startedAtMs int
 	return err
 }
 
+// NoteReceipt keeps a sentence with an open receipt: why its run was asked to end.
+func NoteReceipt(t *Tx, id, text string) error {
+	_, err := t.Exec(`UPDATE cron_run_receipts SET error_text = ? WHERE receipt_id = ? AND status = 'running'`, orNull(text), id)
+	return err
+}
+
 // RequeueReceipt takes an activation back: the run never started.
 func RequeueReceipt(t *Tx, id string, requestedAtMs int64) error {
 	_, err := t.Exec(`UPDATE cron_run_receipts SET started_at_ms = ? WHERE receipt_id = ? AND status = 'running'`,

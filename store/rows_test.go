@@ -198,7 +198,7 @@ func TestDecisionsOfOneRuleAreOneRow(t *testing.T) {
 		} {
 			r := next
 			c.change(&r)
-			if extended, err := ExtendSlots(tx, r); err != nil || extended != c.extend {
+			if extended, err := ExtendSlots(tx, r, 20); err != nil || extended != c.extend {
 				t.Errorf("%s: extended %v, %v", c.name, extended, err)
 			}
 		}

@@ -108,6 +108,9 @@ func (t *turn) catchUp(m missedJob, order int) error {
 
 // planRuns makes missed slots the job's next runs, oldest first.
 func (t *turn) planRuns(j *Job, slotsMs []int64, runAtMs int64) error {
+	if natural := j.state.NextRunAtMs; natural.Set && natural.N < runAtMs {
+		runAtMs = natural.N // a late run never waits over a slot of its own job
+	}
 	next := *j
 	next.plan = append([]store.PlanRow(nil), j.plan...)
 	for _, slotMs := range slotsMs {

@@ -186,6 +186,9 @@ func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) 
 			return nil, err
 		}
 	}
+	if err := t.neverAgain(j); change.Enabled && err != nil {
+		return nil, err
+	}
 	if change.StatePatch != nil {
 		if j, err = withStatePatch(j, change.StatePatch); err != nil {
 			return nil, err
@@ -203,9 +206,27 @@ func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) 
 		if err := t.step(r, inputOf(change), nil); err != nil {
 			return nil, err
 		}
+		if change.Disabled && change.Schedule && r.Phase == PhaseActive { // both are the newer word
+			if r, ok = t.st.open.Get(j.ID); ok {
+				if err := t.step(r, InRescheduled, nil); err != nil {
+					return nil, err
+				}
+			}
+		}
 	}
 	j, _ = t.st.jobs.Get(j.ID)
 	return j, nil
+}
+
+// neverAgain refuses to enable a one-shot whose only slot is behind a good run:
+// it would wait for nothing.
+func (t *turn) neverAgain(j *Job) error {
+	_, has := j.NextRunMs()
+	if _, open := t.st.open.Get(j.ID); has || open || !j.timedOneShot() || !j.Enabled {
+		return nil
+	}
+	return refuse(job.CodeConflict, "cron.update", "this one-shot has run, and its time does not come again",
+		"give it another time: rota cron edit "+j.ID+" --at TIME --enable")
 }
 
 // inputOf is what a change of the definition means to the job's open run.
@@ -222,10 +243,19 @@ func inputOf(c job.Change) Input {
 // reschedule gives a job whose scheduling inputs changed its new deadline. A
 // deadline that had come and was not requested yet is recorded, not lost.
 func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
+	passedMs := int64(0)
 	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && dueMs <= t.now && change.Schedule {
-		if _, err := t.pass(was, max(dueMs-1, was.state.RotaConsumedMs.N), t.now, RuleRescheduled, nil); err != nil {
+		markMs, err := t.pass(was, max(dueMs-1, was.state.RotaConsumedMs.N), t.now, RuleRescheduled, nil)
+		if err != nil {
 			return nil, err
 		}
+		passedMs = markMs
+	}
+	if _, planned := was.nextPlan(); planned && was.Enabled && j.Enabled && !change.Schedule {
+		return t.restamped(j, change) // what is planned stays planned
+	}
+	if err := t.abandonPlan(was, change); err != nil {
+		return nil, err
 	}
 	if len(j.plan) > 0 {
 		if err := store.DeletePlan(t.tx, j.ID, 0); err != nil {
@@ -239,8 +269,13 @@ func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 	if change.Enabled {
 		is.AutoDisabled, is.ConsecutiveErrors, is.ScheduleErrorCount = nil, store.Some(0), store.Some(0)
 	}
+	if passedMs > is.RotaConsumedMs.N { // decided just now
+		is.RotaConsumedMs = store.Some(passedMs)
+	}
 	if j.Enabled {
-		is.NextRunAtMs = t.deadlineAfterEdit(was, j, change)
+		now := *j
+		now.state = is
+		is.NextRunAtMs = t.deadlineAfterEdit(was, &now, change)
 	}
 	raw, err := store.EncodeState(j.State, &j.state, &is)
 	if err != nil {
@@ -249,6 +284,40 @@ func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 	next := *j
 	next.State, next.state = raw, is
 	return &next, nil
+}
+
+// restamped notes an edit that leaves the deadline alone.
+func (t *turn) restamped(j *Job, change job.Change) (*Job, error) {
+	is := j.state
+	is.ScheduleActivatedAtMs = store.Some(t.now)
+	if change.Enabled {
+		is.AutoDisabled, is.ConsecutiveErrors, is.ScheduleErrorCount = nil, store.Some(0), store.Some(0)
+	}
+	raw, err := store.EncodeState(j.State, &j.state, &is)
+	if err != nil {
+		return nil, err
+	}
+	next := *j
+	next.State, next.state = raw, is
+	return &next, nil
+}
+
+// abandonPlan records the planned slots that an edit takes away.
+func (t *turn) abandonPlan(was *Job, change job.Change) error {
+	rule := RuleDisabled
+	if change.Schedule {
+		rule = RuleRescheduled
+	}
+	open, isOpen := t.st.open.Get(was.ID)
+	for _, p := range was.plan {
+		if isOpen && open.SlotMs == p.SlotMs {
+			continue // its own run says what becomes of it
+		}
+		if err := t.decide(was.ID, slotRange{p.SlotMs, p.SlotMs, 1}, rule, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deadlineAfterEdit is the natural deadline of the new schedule. Two cases are
@@ -262,7 +331,7 @@ func (t *turn) deadlineAfterEdit(was, j *Job, change job.Change) store.Int {
 		return store.Some(next)
 	}
 	atMs, ok := j.timing.Next(minInstantMs)
-	if j.timedOneShot() && ok && change.Enabled && !was.Enabled && j.state.LastOutcome() != "ok" {
+	if j.timedOneShot() && ok && (change.Schedule || change.Enabled && !was.Enabled && j.state.LastOutcome() != "ok") {
 		return store.Some(atMs)
 	}
 	return store.Int{}

@@ -176,7 +176,7 @@ func (t *turn) takeOutcome(o *Outcome) error {
 	}
 	in := InOutcome
 	switch {
-	case o.Kind == KindRefused && o.Interrupted != "":
+	case o.Kind == KindRefused && o.Interrupted != "" && !r.Canceled:
 		in = InUnlaunched
 	case o.Kind == KindRefused:
 		in = InRefused

@@ -29,6 +29,9 @@ func (t *turn) runJob(c RunJob) (RunAnswer, error) {
 		return RunAnswer{Reason: "disabled"}, nil
 	}
 	r := t.manualRun(j, c)
+	if rec, ok, err := store.ReceiptByID(t.tx, r.ReceiptID); err != nil || ok {
+		return RunAnswer{RunID: rec.RequestRunID}, err // its key is forgotten, its receipt is not
+	}
 	if why := j.unrunnable(); why != "" {
 		if j.SetAside != "" { // its state is not ours to write
 			return RunAnswer{Reason: "invalid-spec"}, t.record(r, entry{Status: StatusSkipped, CompletionStatus: "failed", Error: why, Reason: why}, t.now)
@@ -84,18 +87,18 @@ func (t *turn) takeSlot(jobID string, dueMs int64, runID string) error {
 		return errNoJob("cron.run", jobID)
 	}
 	slotMs := dueMs
-	if p, ok := j.nextPlan(); ok {
+	p, planned := j.nextPlan()
+	if planned {
 		slotMs = p.SlotMs
-		if err := t.dropPlan(j, p.SlotMs); err != nil {
-			return err
-		}
-		j, _ = t.st.jobs.Get(jobID)
 	}
 	if err := t.decide(jobID, slotRange{slotMs, slotMs, 1}, RuleManualDue, openRun{runID}); err != nil {
 		return err
 	}
-	_, err := t.consume(j, slotMs, RuleManualDue, openRun{runID})
-	return err
+	j, err := t.consume(j, slotMs, RuleManualDue, openRun{runID})
+	if err != nil || !planned {
+		return err
+	}
+	return t.dropPlan(j, slotMs) // after the slot is consumed: what else is planned is the deadline
 }
 
 // stopRun aborts an active run or skips a queued one.

@@ -83,10 +83,11 @@ type Job struct {
 	RuntimeMs  int64  // last runtime write; 0 = never
 	SetAside   string // why the row cannot be used; empty when it can
 
-	def    job.Definition
-	state  store.State
-	timing schedule.Schedule // the zero value never fires
-	plan   []store.PlanRow   // missed slots that will be run late, in order of their start
+	def     job.Definition
+	state   store.State
+	timing  schedule.Schedule // the zero value never fires
+	plan    []store.PlanRow   // missed slots that will be run late, in order of their start
+	decoded bool              // state could be read, so it may be written
 	// inDue says that dueAt is this job's key in state.due.
 	inDue bool
 	dueAt dueKey
@@ -141,6 +142,7 @@ func newJob(row store.JobRow, dst schedule.DST, zone string) *Job {
 		j.SetAside = "invalid-state: " + err.Error()
 		return j
 	}
+	j.decoded = true
 	if j.def, err = job.Decode(row.Definition); err != nil {
 		j.SetAside = "invalid-payload: " + err.Error()
 		return j

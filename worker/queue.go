@@ -75,8 +75,10 @@ func (t *turn) request(r *Run) error {
 		if err := t.decide(j.ID, slotRange{r.SlotMs, r.SlotMs, 1}, RuleKnown, openRun{r.RunID}); err != nil {
 			return err
 		}
-		_, err = t.consume(j, r.SlotMs, RuleKnown, openRun{r.RunID})
-		return err
+		if _, err = t.consume(j, r.SlotMs, RuleKnown, openRun{r.RunID}); err != nil {
+			return err
+		}
+		return t.forgetPlan(r)
 	}
 	if err != nil {
 		return err

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
-	"github.com/rota-scheduler/rota/worker/job"
 )
 
 // manualResumeMs is how long an accepted manual run may wait over a restart
@@ -89,7 +89,7 @@ func (t *turn) runOf(rec store.Receipt, j *Job) (r *Run, marked bool) {
 		key = store.RunKey{} // copied from elsewhere: an old id
 	}
 	r = &Run{ReceiptID: rec.ID, RunID: rec.RequestRunID, JobID: rec.JobID, Trigger: TriggerEvent,
-		RequestedAtMs: rec.StartedAtMs, Phase: PhaseRequested}
+		RequestedAtMs: rec.StartedAtMs, Phase: PhaseRequested, Canceled: rec.ErrorText != ""}
 	if r.RunID == "" {
 		r.RunID = rec.ID
 	}
@@ -102,6 +102,10 @@ func (t *turn) runOf(rec store.Receipt, j *Job) (r *Run, marked bool) {
 		}
 	case "manual":
 		r.Trigger, r.Mode = TriggerManual, key.Mode
+	default:
+		if j != nil && j.state.RunningAtMs.Set {
+			r.takeOneShot(j, j.state.RunningAtMs.N)
+		}
 	}
 	r.order = queueKey{orderMs: orderMs, jobID: rec.JobID, receiptID: rec.ID}
 	if j == nil {
@@ -120,6 +124,14 @@ func (t *turn) runOf(rec store.Receipt, j *Job) (r *Run, marked bool) {
 		return r, true
 	}
 	return r, false
+}
+
+// takeOneShot makes an active run under an old id the run of its job's only
+// slot, when that had come: it is over with this run.
+func (r *Run) takeOneShot(j *Job, activeAtMs int64) {
+	if atMs, ok := j.timing.Next(minInstantMs); ok && j.timedOneShot() && atMs <= activeAtMs {
+		r.Trigger, r.SlotMs = TriggerTimer, atMs
+	}
 }
 
 // recoverRun settles one open receipt or marker that a start found. Restored
@@ -145,7 +157,6 @@ func (t *turn) recoverRun(f found, rc *recovery) error {
 	switch {
 	case finished:
 		rc.restored++
-		rc.excluded[r.JobID] = true
 		return t.step(r, InRestartFinalized, &circumstance{row: row})
 	case !marked:
 		rc.interrupt++
@@ -154,6 +165,9 @@ func (t *turn) recoverRun(f found, rc *recovery) error {
 		rc.interrupt++
 		rc.excluded[r.JobID] = true
 		return t.step(r, InRestartUncertain, &circumstance{process: loggedOrNil(logged, inLog)})
+	case r.Phase == PhaseActive && r.Canceled: // it never started, and must not
+		rc.skipped++
+		return t.step(r, InRefused, &circumstance{reason: f.receipt.ErrorText})
 	case r.Phase == PhaseActive:
 		if err := t.step(r, InRestartUnstarted, nil); err != nil {
 			return err
@@ -211,6 +225,8 @@ func (t *turn) recoverMarker(j *Job, rc *recovery) error {
 		RequestedAtMs: s.RunningAtMs.N, ActiveAtMs: s.RunningAtMs.N, order: queueKey{receiptID: id}}
 	if k := store.ParseRunKey(id); k.Kind == "slot" && k.JobID == j.ID {
 		r.Trigger, r.SlotMs = TriggerTimer, k.SlotMs
+	} else {
+		r.takeOneShot(j, s.RunningAtMs.N)
 	}
 	row, finished, err := store.FinalizedHistory(t.tx, j.ID, s.RunningAtMs.N, id)
 	if err != nil {
@@ -230,13 +246,37 @@ func (t *turn) recoverMarker(j *Job, rc *recovery) error {
 func (t *turn) restore(r *Run, row store.HistoryRow) error {
 	var e entry
 	if err := json.Unmarshal(row.Detail, &e); err != nil {
-		return &job.Error{Code: job.CodeStorage, Op: "restore", Message: "the history row of run " + r.RunID + " cannot be read", Err: err}
+		return t.interrupt(r, nil) // another program's entry that cannot be read says nothing
 	}
 	e.RunAtMs = row.StartedAtMs
 	if _, err := store.FinishReceipt(t.tx, r.ReceiptID, string(e.Status), row.EndedAtMs, e.Error); err != nil {
 		return err
 	}
+	if j, ok := t.st.jobs.Get(r.JobID); ok && !j.timedOneShot() && j.Enabled && j.SetAside == "" {
+		if err := t.passRun(j, r); err != nil {
+			return err
+		}
+	}
 	return t.conclude(r, e, row.EndedAtMs, conclusion{restored: true, interrupted: e.Interrupted != nil})
+}
+
+// passRun moves a deadline that another program left at the slot of a finished
+// run past that run: no slot up to its start comes again.
+func (t *turn) passRun(j *Job, r *Run) error {
+	deadlineMs, ok := j.NextRunMs()
+	if _, planned := j.nextPlan(); planned || !ok || deadlineMs > r.ActiveAtMs {
+		return nil
+	}
+	passed := schedule.Due(j.timing, deadlineMs-1, r.ActiveAtMs, schedule.CatchUp{Policy: schedule.RunNone})
+	markMs := max(deadlineMs, passed.LastMs, j.state.RotaConsumedMs.N)
+	_, err := t.editState(j, func(s *store.State) {
+		s.RotaConsumedMs = store.Some(markMs)
+		s.NextRunAtMs = store.Int{}
+		if next, ok := j.timing.Next(markMs); ok { // not from now: what was missed since is caught up
+			s.NextRunAtMs = store.Some(next)
+		}
+	})
+	return err
 }
 
 // interruptedText is the error of a run that a restart cut short.
@@ -272,8 +312,8 @@ func (t *turn) interrupt(r *Run, logged *Logged) error {
 // job takes no part in this start's catch-up.
 func (t *turn) passInterrupted(j *Job, r *Run) error {
 	deadlineMs, ok := j.NextRunMs()
-	if !ok || deadlineMs > t.now {
-		return nil
+	if _, planned := j.nextPlan(); planned || !ok || deadlineMs > t.now {
+		return nil // what an earlier start planned stands
 	}
 	markMs, err := t.pass(j, max(deadlineMs-1, j.state.RotaConsumedMs.N), t.now, RuleInterrupted, openRun{r.RunID})
 	if err != nil {

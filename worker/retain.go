@@ -15,7 +15,7 @@ const jobsTrimmed = 32
 // which end with their runs. more says that it is not done.
 func (t *turn) retain() (more bool, err error) {
 	days := int64(t.cfg.DecisionDays) * dayMs
-	removed, err := store.Expire(t.tx, store.Expiry{
+	removed, more, err := store.Expire(t.tx, store.Expiry{
 		NowMs: t.now, BeforeMs: t.now - days, KeepEvents: int64(t.cfg.Events), LastSeq: t.st.seq, Limit: perTurn,
 	})
 	if err != nil {
@@ -36,5 +36,5 @@ func (t *turn) retain() (more bool, err error) {
 		}
 	}
 	t.wrote = t.wrote || removed > 0
-	return t.st.grown.Len() > 0, nil
+	return more || t.st.grown.Len() > 0, nil
 }

@@ -50,7 +50,7 @@ type conclusion struct {
 func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
 	done := *r
 	done.Phase = PhaseDone
-	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil {
+	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil && j.decoded {
 		edited := j.state.RunningScheduleChangeID != ""
 		j, err := t.editState(j, func(s *store.State) { applyEnd(s, &e, c, t.now) })
 		if err != nil {
@@ -106,6 +106,9 @@ func applyEnd(s *store.State, e *entry, c conclusion, nowMs int64) {
 // deadline moved when the slot was requested; a newer edit stands as it is;
 // a manual run changes nothing here.
 func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) error {
+	if _, has := j.NextRunMs(); r.Mode == "due" && j.timedOneShot() && !has && !edited {
+		return t.endOneShot(j, e) // it stood for the only slot
+	}
 	if edited || !r.timed() {
 		return nil
 	}
@@ -172,14 +175,14 @@ func (t *turn) skip(r *Run, cell Transition, c *circumstance) error {
 // concludeSkip ends a requested or refused run: the job's last run stays what
 // it was, for nothing ran; only its markers go.
 func (t *turn) concludeSkip(r *Run, e entry) error {
-	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil {
+	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil && j.decoded {
 		j, err := t.editState(j, func(s *store.State) {
 			s.QueuedAtMs, s.RunningAtMs, s.RunningReceiptID, s.RunningScheduleChangeID = store.Int{}, store.Int{}, "", ""
 		})
 		if err != nil {
 			return err
 		}
-		if _, hasNext := j.NextRunMs(); r.timed() && j.timedOneShot() && j.Enabled && !hasNext {
+		if _, hasNext := j.NextRunMs(); (r.timed() || r.Mode == "due") && j.timedOneShot() && j.Enabled && !hasNext {
 			if err := t.setEnabled(j, false); err != nil { // its only slot is spent
 				return err
 			}
@@ -218,6 +221,12 @@ func (t *turn) skipUnrequested(r *Run, e entry) error {
 		}
 		if j, err = t.consume(j, r.SlotMs, RuleUnrunnable, map[string]string{"reason": e.Error}); err != nil {
 			return err
+		}
+		if err := t.forgetPlan(r); err != nil {
+			return err
+		}
+		if j, ok = t.st.jobs.Get(r.JobID); !ok {
+			return nil
 		}
 		if j.timedOneShot() {
 			if err := t.setEnabled(j, false); err != nil {

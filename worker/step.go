@@ -71,6 +71,10 @@ func (t *turn) cancel(r *Run, c Cancel) error {
 	next.Canceled = true
 	t.putRun(&next)
 	c.ReceiptID = r.ReceiptID
+	if err := store.NoteReceipt(t.tx, r.ReceiptID, c.Message); err != nil {
+		return err
+	}
+	t.wrote = true
 	t.orders = append(t.orders, Order{Cancel: &c})
 	return nil
 }

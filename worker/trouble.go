@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
 )
 
 // trouble is what a failed turn leaves behind: how often in a row, until when
@@ -23,6 +24,9 @@ func (w *Worker) failed(b *batch, cause error, t *turn) error {
 	if store.CommitUnknown(cause) && t != nil {
 		there, err := w.readBack(t)
 		if err != nil {
+			for _, c := range b.calls {
+				c.reply <- answer{err: errUnknown(err)}
+			}
 			return err
 		}
 		if there {
@@ -72,4 +76,9 @@ func (w *Worker) readBack(t *turn) (there bool, err error) {
 	}
 	seq, err := store.LastSeq(tx)
 	return seq >= t.st.seq, errors.Join(err, tx.Rollback())
+}
+
+func errUnknown(err error) error {
+	return &job.Error{Code: job.CodeUnknown, Op: "command", Message: "the database failed while this was written; it may or may not have been kept",
+		Hint: "look before you repeat it", Err: err}
 }

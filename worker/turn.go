@@ -135,7 +135,7 @@ func (t *turn) putJob(j *Job) *Job {
 	}
 	open, _ := t.st.open.Get(j.ID)
 	j.inDue = false
-	if deadlineMs, ok := j.NextRunMs(); ok && j.Enabled && t.cfg.Enabled && j.SetAside == "" && (open == nil || open.timed()) {
+	if deadlineMs, ok := j.NextRunMs(); ok && j.Enabled && t.cfg.Enabled && j.SetAside == "" && (open == nil || open.timed() && !j.timedOneShot()) {
 		j.inDue = true
 		j.dueAt = dueKey{deadlineMs, j.SortOrder, j.UpdatedMs, j.ID}
 		t.st.due = t.st.due.Put(j.dueAt, j.ID)
@@ -208,7 +208,13 @@ func (t *turn) decide(jobID string, r slotRange, rule Rule, detail any) error {
 	row := store.SlotRow{JobID: jobID, FromMs: r.fromMs, ToMs: r.toMs, Slots: r.slots,
 		Rule: string(rule), Verdict: rules[rule].Verdict, Detail: raw, AtMs: t.now}
 	t.wrote = true
-	extended, err := store.ExtendSlots(t.tx, row)
+	beforeMs := r.fromMs
+	if j, ok := t.st.jobs.Get(jobID); ok {
+		if beforeMs, ok = j.timing.Prev(r.fromMs); !ok {
+			beforeMs = r.fromMs // the first slot continues nothing
+		}
+	}
+	extended, err := store.ExtendSlots(t.tx, row, beforeMs)
 	if err != nil {
 		return err
 	}
