@@ -55,7 +55,7 @@ func newRig(t *testing.T, change func(*worker.Config), tune ...func(*Host)) *rig
 	if change != nil {
 		change(&config)
 	}
-	w := worker.New(worker.Options{Store: s, Config: config, BootID: "boot", LogKnown: true, Log: quiet()})
+	w := worker.New(worker.Options{Store: s, Config: config, BootID: "boot", LogID: "log", Log: quiet()})
 	r.port = w.Port()
 	working, stopWorker := context.WithCancel(context.Background())
 	worked := make(chan error, 1)

@@ -3,6 +3,8 @@ package launcher
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,10 +16,15 @@ import (
 	"github.com/rota-scheduler/rota/worker"
 )
 
-// The launch log is a file of JSON lines, two kinds:
+// The launch log is a file of JSON lines, three kinds:
 //
+//	{"log":ID}                                 which log this is, once
 //	{"launch":RECEIPT,"boot":BOOT}             before anything of the run exists
 //	{"process":RECEIPT,"pid":N,"start":N}      after its process exists
+//
+// What a log does not mention never started, but only in the log that was kept
+// when the run was activated: a new one, or another database's, mentions nothing
+// too. So the ledger remembers the ID.
 //
 // A line counts if and only if it is whole, with its line feed. Each is one
 // write(2) on an O_APPEND descriptor; it is never synced. A line that could not
@@ -38,6 +45,7 @@ const (
 
 // logLine is one line of the launch log.
 type logLine struct {
+	Log     string `json:"log,omitempty"`
 	Launch  string `json:"launch,omitempty"`
 	Boot    string `json:"boot,omitempty"`
 	Process string `json:"process,omitempty"`
@@ -52,6 +60,7 @@ type launchLog struct {
 
 	mu        sync.Mutex // guards all below; held over a write, never over a wait
 	file      *os.File
+	header    []byte            // the line with the log's identity
 	torn      bool              // the file does not end with a line feed
 	size      int64             // bytes in the file
 	open      map[string][]byte // lines of the runs that are not settled
@@ -66,6 +75,10 @@ func openLaunchLog(path, bootID string) (*launchLog, error) {
 	}
 	g := &launchLog{path: path, bootID: bootID, open: make(map[string][]byte), inherited: make(map[string]bool)}
 	lines, err := readLines(path, func(line logLine, raw []byte) {
+		if line.Log != "" {
+			g.header = append([]byte(nil), raw...)
+			return
+		}
 		g.keep(line.Launch+line.Process, raw)
 		g.inherited[line.Launch+line.Process] = true
 	})
@@ -192,7 +205,8 @@ func (g *launchLog) settle(receiptID string) error {
 func (g *launchLog) trim() error {
 	next := g.path + ".new"
 	var lines bytes.Buffer
-	lines.Grow(int(g.openSize))
+	lines.Grow(len(g.header) + int(g.openSize))
+	lines.Write(g.header)
 	for _, raw := range g.open {
 		lines.Write(raw)
 	}
@@ -232,6 +246,9 @@ func ReadLog(path, bootID string) ([]worker.Logged, error) {
 	var logged []worker.Logged
 	at := make(map[string]int)
 	_, err := readLines(path, func(line logLine, _ []byte) {
+		if line.Log != "" {
+			return
+		}
 		i, known := at[line.Launch+line.Process]
 		switch {
 		case line.Launch != "" && !known:
@@ -244,8 +261,7 @@ func ReadLog(path, bootID string) ([]worker.Logged, error) {
 		}
 	})
 	if err != nil {
-		return nil, &Error{Code: "launch-log", Op: "read launch log", Message: "the launch log cannot be read",
-			Hint: "correct the owner and mode of " + path, Err: err}
+		return nil, readError(path, err)
 	}
 	for i := range logged {
 		if p := logged[i].Process; p != nil && p.BootID == bootID {
@@ -253,6 +269,49 @@ func ReadLog(path, bootID string) ([]worker.Logged, error) {
 		}
 	}
 	return logged, nil
+}
+
+func readError(path string, err error) error {
+	return &Error{Code: "launch-log", Op: "read launch log", Message: "the launch log cannot be read",
+		Hint: "correct the owner and mode of " + path, Err: err}
+}
+
+// kinds is how many of the kinds of lines this one is.
+func (l *logLine) kinds() (n int) {
+	for _, word := range []string{l.Log, l.Launch, l.Process} {
+		if word != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// LogID gives the identity of the launch log at path, and makes the log, or
+// gives it a new identity, where there is none.
+func LogID(path string) (id string, err error) {
+	end, err := readLines(path, func(line logLine, _ []byte) {
+		if line.Log != "" {
+			id = line.Log
+		}
+	})
+	if err != nil || id != "" {
+		return id, readErrorOrNil(path, err)
+	}
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails: the runtime ends the program instead
+	g := &launchLog{path: path, torn: end.torn, open: make(map[string][]byte)}
+	id = hex.EncodeToString(random[:])
+	if err := errors.Join(g.append("", logLine{Log: id}), g.close()); err != nil {
+		return "", logError("open", err)
+	}
+	return id, nil
+}
+
+func readErrorOrNil(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return readError(path, err)
 }
 
 // logEnd is how a log ends.
@@ -279,7 +338,7 @@ func readLines(path string, each func(line logLine, raw []byte)) (logEnd, error)
 			return logEnd{}, err
 		}
 		var line logLine
-		if json.Unmarshal(raw, &line) == nil && (line.Launch == "") != (line.Process == "") {
+		if json.Unmarshal(raw, &line) == nil && line.kinds() == 1 {
 			each(line, raw)
 		}
 	}

@@ -255,3 +255,40 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
+
+// A log keeps its identity for as long as it exists, over trims too; a new one,
+// or one that has none, gets its own.
+func TestALogHasOneIdentity(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "launch.log")
+	first, err := LogID(path)
+	must(t, err)
+	again, err := LogID(path)
+	must(t, err)
+	equal(t, "identity", again, first)
+	g := logAt(t, path)
+	must(t, g.announce("open"))
+	for i := range 4000 {
+		receipt := fmt.Sprintf("run-%d-%s", i, strings.Repeat("x", 100))
+		must(t, g.announce(receipt))
+		must(t, g.settle(receipt))
+	}
+	if g.size > trimAboveBytes {
+		t.Fatal("it was not trimmed")
+	}
+	again, err = LogID(path)
+	must(t, err)
+	equal(t, "identity after a trim", again, first)
+	other, err := LogID(filepath.Join(t.TempDir(), "launch.log"))
+	must(t, err)
+	if first == "" || other == first {
+		t.Errorf("another log has the identity %q", other)
+	}
+	bare := filepath.Join(t.TempDir(), "launch.log")
+	must(t, os.WriteFile(bare, []byte("{\"launch\":\"a\",\"boot\":\"b\"}\n{\"torn"), 0o600))
+	id, err := LogID(bare)
+	must(t, err)
+	again, err = LogID(bare)
+	must(t, err)
+	equal(t, "identity given later", again, id)
+	equal(t, "runs of it", fmt.Sprint(readIDs(t, bare)), "[a]")
+}

@@ -232,3 +232,23 @@ func TrimJob(t *Tx, jobID string, receipts, rows, limit int) (removed int64, err
 		ORDER BY ended_at DESC, created_at DESC, task_id DESC LIMIT ? OFFSET ?)`, jobID, limit, rows)
 	return max(removed, more), err
 }
+
+// ExpireOrphans looks at limit receipts from a place in the table on and removes
+// those of removed jobs that finished before beforeMs: nothing else ever trims
+// them. next is where to look on, 0 at the end.
+func ExpireOrphans(t *Tx, from, beforeMs int64, limit int) (next, removed int64, err error) {
+	seen := 0
+	err = t.Query(`SELECT rowid FROM cron_run_receipts WHERE rowid > ? ORDER BY rowid LIMIT ?`, []any{from, limit},
+		func(scan func(...any) error) error { seen++; return scan(&next) })
+	if err != nil || seen == 0 {
+		return 0, 0, err
+	}
+	removed, err = t.Exec(`DELETE FROM cron_run_receipts WHERE rowid > ? AND rowid <= ? AND store_key = ?
+		AND status <> 'running' AND finished_at_ms < ?
+		AND NOT EXISTS (SELECT 1 FROM cron_jobs j WHERE j.store_key = cron_run_receipts.store_key AND j.job_id = cron_run_receipts.job_id)`,
+		from, next, t.StoreKey(), beforeMs)
+	if seen < limit {
+		next = 0
+	}
+	return next, removed, err
+}

@@ -37,7 +37,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	d := &desk{t: t, path: filepath.Join(t.TempDir(), "rota.sqlite"), nowMs: epoch, cfg: DefaultConfig()}
-	d.open(Options{LogKnown: true})
+	d.open(Options{LogID: "log"})
 	t.Cleanup(func() {
 		if d.w != nil {
 			d.close()

@@ -105,7 +105,7 @@ func TestAnAcknowledgedStopHoldsOverAKill(t *testing.T) {
 	must[struct{}](d, StopRun{RunID: a.RunID})
 	d.crash()
 	d.launched = nil
-	d.open(Options{LogKnown: true})
+	d.open(Options{LogID: "log"})
 	if len(d.launched) != 0 {
 		t.Errorf("stop was acknowledged, the run had not started, and it starts after the restart")
 	}
@@ -122,7 +122,7 @@ func TestAnAcknowledgedStopHoldsOverAShutdown(t *testing.T) {
 	d.turn()
 	d.crash()
 	d.launched = nil
-	d.open(Options{LogKnown: true})
+	d.open(Options{LogID: "log"})
 	if len(d.launched) != 0 {
 		t.Errorf("stop was acknowledged, the run had not started, and it starts after the restart")
 	}

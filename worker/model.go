@@ -22,6 +22,8 @@ type state struct {
 	// grown are jobs whose receipts and history grew since retention looked:
 	// trimming each run's own would double what a busy turn writes.
 	grown tree[string, struct{}]
+	// orphansFrom is where retention looks on for receipts of removed jobs.
+	orphansFrom int64
 
 	seq      int64 // the last sequence number used by an event or decision
 	nextSort int64 // sort_order of the next job

@@ -17,7 +17,7 @@ func TestManualDueTakesOneOfSeveralPlannedSlots(t *testing.T) {
 	d.cfg.CatchUpMaxImmediate, d.cfg.CatchUpStaggerMs = 0, 5000
 	d.close()
 	d.nowMs += (3 * time.Hour).Milliseconds() + 1000
-	d.open(Options{LogKnown: true})
+	d.open(Options{LogID: "log"})
 	// wait until it is due, and ask in the very turn
 	j := d.job("j")
 	d.nowMs = j.state.NextRunAtMs.N
@@ -65,7 +65,7 @@ func TestInterruptedManualRunLeavesThePlan(t *testing.T) {
 	m := d.last()
 	d.crash()
 	d.nowMs += 60_000
-	d.open(Options{LogKnown: true, Logged: []Logged{{ReceiptID: m.ReceiptID, BootID: "boot-1"}}})
+	d.open(Options{LogID: "log", Logged: []Logged{{ReceiptID: m.ReceiptID, BootID: "boot-1"}}})
 	d.live(10*time.Minute, time.Second)
 	if n := len(d.query(`SELECT slot_ms FROM rota_plan`)); n != 0 {
 		t.Errorf("%d plan rows are stuck; slot 02:00 neither ran nor has a decision: %v", n, d.decisions("j"))

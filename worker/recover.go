@@ -16,6 +16,9 @@ const manualResumeMs = 10 * 60_000
 // served in.
 const metaBoot = "boot_id"
 
+// metaLaunchLog is the key under which it remembers its launch log.
+const metaLaunchLog = "launch_log"
+
 // found is one piece of the ledger that a start has to settle.
 type found struct {
 	receipt store.Receipt // zero for a marker without a receipt

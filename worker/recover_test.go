@@ -59,7 +59,7 @@ func TestRecoveryTellsUnstartedFromUncertain(t *testing.T) {
 	}
 	d.crash()
 	d.launched = nil
-	d.open(Options{LogKnown: true, Logged: []Logged{{ReceiptID: started.ReceiptID, BootID: "boot-1",
+	d.open(Options{LogID: "log", Logged: []Logged{{ReceiptID: started.ReceiptID, BootID: "boot-1",
 		Process: &Process{BootID: "boot-1", PID: 42, StartTime: 9}}}})
 	if len(d.launched) != 1 || d.last().JobID != "unstarted" || schedule.FormatInstant(d.last().SlotMs) != "2026-05-01T00:01:00.000Z" {
 		t.Fatalf("relaunched %v", d.launched)
@@ -80,7 +80,7 @@ func TestRecoveryTellsUnstartedFromUncertain(t *testing.T) {
 // An activation of another boot, or one that no launch log vouches for, may
 // have started.
 func TestRecoveryWithoutALaunchLogReplaysNothing(t *testing.T) {
-	for name, o := range map[string]Options{"other boot": {LogKnown: true, BootID: "boot-2"}, "no log": {}} {
+	for name, o := range map[string]Options{"other boot": {LogID: "log", BootID: "boot-2"}, "no log": {}} {
 		t.Run(name, func(t *testing.T) {
 			d := deskAt(t, "2026-05-01T00:00:30Z")
 			d.add("j", `{"kind":"at","at":"+1s"}`)
@@ -166,4 +166,29 @@ func TestCase103WeeklyIntervalUnderDailyRestarts(t *testing.T) {
 	d.runAll()
 	d.wantSlots("2026-05-08T12:00:00.000Z")
 	d.wantNext("j", "2026-05-15T12:00:00.000Z")
+}
+
+// A launch log that is not the one kept at the activation vouches for nothing: a
+// start that made a new one and was killed in the middle of recovery must not
+// make the next start believe that nothing ever ran.
+func TestRecoveryTrustsOnlyTheLogOfThatTime(t *testing.T) {
+	d := deskAt(t, "2026-05-01T00:00:30Z")
+	d.add("j", `{"kind":"at","at":"+1s"}`)
+	d.advance(2 * time.Second)
+	d.crash()
+	d.launched = nil
+	s, err := store.Open(store.Options{Path: d.path, Durability: store.Normal, NowMs: d.nowMs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil { // killed before it settled anything
+		t.Fatal(err)
+	}
+	d.open(Options{LogID: "a new log"})
+	if len(d.launched) != 0 {
+		t.Errorf("it runs again: %v", d.slots())
+	}
+	if got := d.query(`SELECT status FROM cron_run_receipts`); got[0] != store.ReceiptInterrupted {
+		t.Errorf("receipt %v", got)
+	}
 }

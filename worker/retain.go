@@ -35,6 +35,11 @@ func (t *turn) retain() (more bool, err error) {
 			t.st.grown = t.st.grown.Delete(id)
 		}
 	}
-	t.wrote = t.wrote || removed > 0
+	next, orphans, err := store.ExpireOrphans(t.tx, t.st.orphansFrom, t.now-days, perTurn)
+	if err != nil {
+		return false, err
+	}
+	t.st.orphansFrom = next
+	t.wrote = t.wrote || removed+orphans > 0
 	return more || t.st.grown.Len() > 0, nil
 }

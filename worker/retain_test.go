@@ -26,4 +26,10 @@ func TestRetentionTakesOnlyWhatIsOld(t *testing.T) {
 	if receipts := d.query(`SELECT count(*) FROM cron_run_receipts`); receipts[0] != "16" {
 		t.Errorf("%s receipts are kept, want 16", receipts[0])
 	}
+	d.add("gone", `{"kind":"at","at":"+1s"}`)
+	d.live(2*time.Second, time.Second)
+	d.live(8*24*time.Hour, time.Hour)
+	if orphans := d.query(`SELECT count(*) FROM cron_run_receipts WHERE job_id = 'gone'`); orphans[0] != "0" {
+		t.Error("the receipt of a removed job is kept for ever")
+	}
 }

@@ -33,7 +33,7 @@ func (d *desk) restart(down time.Duration) {
 	d.t.Helper()
 	d.close()
 	d.nowMs += down.Milliseconds()
-	d.open(Options{LogKnown: true})
+	d.open(Options{LogID: "log"})
 }
 
 // runAll ends every launched run at once, so that only slots decide.

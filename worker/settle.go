@@ -219,7 +219,7 @@ func (t *turn) skipUnrequested(r *Run, e entry) error {
 		if err := t.decide(j.ID, slotRange{r.SlotMs, r.SlotMs, 1}, RuleUnrunnable, map[string]string{"reason": e.Error}); err != nil {
 			return err
 		}
-		if j, err = t.consume(j, r.SlotMs, RuleUnrunnable, map[string]string{"reason": e.Error}); err != nil {
+		if _, err = t.consume(j, r.SlotMs, RuleUnrunnable, map[string]string{"reason": e.Error}); err != nil {
 			return err
 		}
 		if err := t.forgetPlan(r); err != nil {

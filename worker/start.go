@@ -22,6 +22,10 @@ func (w *Worker) start() error {
 		return errors.Join(err, tx.Rollback())
 	}
 	boot, err := store.Meta(tx, metaBoot)
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	log, err := store.Meta(tx, metaLaunchLog)
 	if err := errors.Join(err, tx.Rollback()); err != nil {
 		return err
 	}
@@ -30,7 +34,7 @@ func (w *Worker) start() error {
 	if w.store.Fenced() != "" {
 		return nil
 	}
-	rc := &recovery{logged: map[string]Logged{}, logKnown: w.opt.LogKnown, excluded: map[string]bool{},
+	rc := &recovery{logged: map[string]Logged{}, logKnown: log != "" && log == w.opt.LogID, excluded: map[string]bool{},
 		sameBoot: boot != "" && boot == w.id.bootID}
 	for _, l := range w.opt.Logged {
 		rc.logged[l.ReceiptID] = l
@@ -104,13 +108,23 @@ func (w *Worker) startTurn(apply func(*turn) error) error {
 	return err
 }
 
+// noteBoot remembers the boot and the launch log that the next start may trust.
+// It comes after every open run is settled: until then the old ones count.
 func (t *turn) noteBoot() error {
-	boot, err := store.Meta(t.tx, metaBoot)
-	if err != nil || boot == t.id.bootID {
-		return err
+	for key, is := range map[string]string{metaBoot: t.id.bootID, metaLaunchLog: t.id.logID} {
+		was, err := store.Meta(t.tx, key)
+		if err != nil {
+			return err
+		}
+		if was == is {
+			continue
+		}
+		t.wrote = true
+		if err := store.SetMeta(t.tx, key, is); err != nil {
+			return err
+		}
 	}
-	t.wrote = true
-	return store.SetMeta(t.tx, metaBoot, t.id.bootID)
+	return nil
 }
 
 // noteRecovery tells what a start found, when it found anything.

@@ -60,6 +60,9 @@ func (w *Worker) readBack(t *turn) (there bool, err error) {
 			break
 		}
 		w.log.Error("the database could not be reopened", "err", err, "attempt", try+1)
+		if store.CodeOf(err) == store.CodeLockLost || w.stopping.Load() {
+			break // waiting cannot help, or nobody waits any more
+		}
 		fired, release := w.clock.Timer(time.Second)
 		<-fired
 		release()

@@ -12,6 +12,7 @@ type identity struct {
 	storeKey     string
 	pid          int64
 	bootID       string
+	logID        string
 	receiptsKept int
 }
 

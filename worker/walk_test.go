@@ -170,7 +170,7 @@ func (k *walker) step() {
 		}
 	case 13, 14:
 		// a kill: of what is active, some are in the launch log
-		o := Options{LogKnown: true}
+		o := Options{LogID: "log"}
 		for a := range d.w.st.active.Values() {
 			if r.IntN(2) == 0 {
 				o.Logged = append(o.Logged, Logged{ReceiptID: a.ReceiptID, BootID: "boot-1"})

@@ -24,13 +24,14 @@ type Options struct {
 	Store  *store.Store // the worker is its only user from New to the end of Run
 	Clock  Clock
 	Config Config // the zero value means DefaultConfig
-	// BootID names this boot of the machine, and Logged what the launch log
-	// knows; LogKnown is false when there was no launch log to read. Recovery
-	// needs them.
-	BootID   string
-	Logged   []Logged
-	LogKnown bool
-	PID      int
+	// BootID names this boot of the machine, Logged is what the launch log
+	// knows, and LogID which log that is, the one that the launcher goes on
+	// with. Recovery needs them: a run that is not in the log never started, if
+	// it is the log of that time.
+	BootID string
+	Logged []Logged
+	LogID  string
+	PID    int
 	// TwoSteps keeps request and activation in two commits, which is how crash
 	// tests get between them. Otherwise a request that finds a place free is
 	// activated in its own commit.
@@ -96,7 +97,7 @@ func New(o Options) *Worker {
 	cfg := o.Config
 	w := &Worker{
 		store: o.Store, clock: o.Clock.withDefaults(), log: o.Log, opt: o,
-		id: identity{storeKey: o.Store.StoreKey(), pid: int64(o.PID), bootID: o.BootID, receiptsKept: receiptsKept(o.Store, &cfg)},
+		id: identity{storeKey: o.Store.StoreKey(), pid: int64(o.PID), bootID: o.BootID, logID: o.LogID, receiptsKept: receiptsKept(o.Store, &cfg)},
 
 		commands: newLane[*call](commandLane),
 		outcomes: newLane[Outcome](0),
@@ -185,7 +186,9 @@ func (w *Worker) live(l *Launch) string {
 // progress tells watchers that a process exists. It is not kept: after a crash
 // the launch log knows it.
 func (w *Worker) progress(p Progress) {
-	w.feed.publish([]Event{{Kind: EventProcess, AtMs: p.StartedAtMs, RunID: p.ReceiptID}})
+	if r, ok := w.snapshot.Load().st.active.Get(p.ReceiptID); ok {
+		w.feed.publish([]Event{{Kind: EventProcess, AtMs: p.StartedAtMs, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs}})
+	}
 }
 
 // ask puts a command into the lane and waits for its answer, or for the

@@ -97,7 +97,7 @@ func bench(ctx context.Context, f benchFlags) (benchAnswer, error) {
 	cfg := worker.DefaultConfig()
 	cfg.MaxConcurrent = f.inFlight
 	log := slog.New(slog.DiscardHandler)
-	w := worker.New(worker.Options{Store: s, Config: cfg, BootID: "bench", LogKnown: true, PID: os.Getpid(), Log: log})
+	w := worker.New(worker.Options{Store: s, Config: cfg, BootID: "bench", LogID: "log", PID: os.Getpid(), Log: log})
 	l, err := launcher.New(launcher.Options{Port: w.Port(), Executors: map[string]launcher.Executor{"command": launcher.Noop{}}, Log: log})
 	if err != nil {
 		return benchAnswer{}, errors.Join(err, s.Close())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -50,12 +49,16 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		d.log.Warn(note)
 	}
 	bootID := launcher.BootID()
-	logged, logKnown, err := readLaunchLog(d.launchLog(), bootID)
+	logID, err := launcher.LogID(d.launchLog())
+	if err != nil {
+		return err
+	}
+	logged, err := launcher.ReadLog(d.launchLog(), bootID)
 	if err != nil {
 		return err
 	}
 	w := worker.New(worker.Options{
-		Store: s, Config: d.config, BootID: bootID, Logged: logged, LogKnown: logKnown, PID: os.Getpid(),
+		Store: s, Config: d.config, BootID: bootID, Logged: logged, LogID: logID, PID: os.Getpid(),
 		TwoSteps: twoSteps(), Log: d.log,
 	})
 	l, err := launcher.New(launcher.Options{
@@ -106,16 +109,6 @@ func waitFor(parent context.Context) (execute func() error, interrupt func(error
 }
 
 func (d *daemon) launchLog() string { return filepath.Join(d.stateDir, "launch.log") }
-
-// readLaunchLog reads what the last daemon launched; known is false when there
-// is no log, after which nothing can be called "never started".
-func readLaunchLog(path, bootID string) (logged []worker.Logged, known bool, err error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	logged, err = launcher.ReadLog(path, bootID)
-	return logged, err == nil, err
-}
 
 // announce says that rota serves, once it does, and then prints one line for
 // each run that ends.
