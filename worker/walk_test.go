@@ -113,130 +113,165 @@ func (k *walker) sched() string {
 	return `{"kind":"cron","expr":"*/20 * * * * *","tz":"UTC","staggerMs":0}`
 }
 
-func (k *walker) step() {
-	d, r := k.d, k.r
-	id := k.pick()
-	if id == "" {
-		k.n++
-		d.add(fmt.Sprint("j", k.n), k.sched())
-		return
-	}
-	switch r.IntN(18) {
-	case 0:
-		if d.w.st.jobs.Len() < 6 {
-			k.n++
-			more := []string{"", `,"catchUp":{"policy":"all","limit":3}`, `,"catchUp":{"policy":"skip"}`}[r.IntN(3)]
-			s := k.sched()
-			k.say("add j%d %s %s", k.n, s, more)
-			d.add(fmt.Sprint("j", k.n), s, more)
-		}
-	case 1, 2, 3, 4:
-		by := time.Duration(r.IntN(120_000)) * time.Millisecond
+// walkSteps is what may happen, by weight.
+var walkSteps = []struct {
+	weight int
+	do     func(*walker, string)
+}{
+	{1, (*walker).addJob},
+	{4, func(k *walker, _ string) {
+		by := k.upTo(2 * time.Minute)
 		k.say("advance %v", by)
-		d.advance(by)
-	case 5, 6, 7, 8:
-		for a := range d.w.st.active.Values() {
-			if r.IntN(2) == 0 {
-				for _, l := range d.launched {
-					if l.ReceiptID == a.ReceiptID {
-						k.say("end %s", l.JobID)
-						d.end(l, []Status{StatusOK, StatusError}[r.IntN(2)])
-						break
-					}
-				}
-				break
-			}
+		k.d.advance(by)
+	}},
+	{4, (*walker).endOne},
+	{1, (*walker).ask},
+	{1, func(k *walker, id string) {
+		k.edit(id, []string{`{"enabled":false}`, `{"enabled":true}`, `{"name":"x"}`, `{"schedule":` + k.sched() + `}`,
+			`{"enabled":true,"schedule":` + k.sched() + `}`}[k.r.IntN(5)], k.r.IntN(3) == 0)
+	}},
+	{1, func(k *walker, id string) {
+		k.edit(id, []string{`{"dst":"skip"}`, `{"dst":"vixie"}`, `{"dst":null}`}[k.r.IntN(3)], false)
+	}},
+	{1, func(k *walker, id string) {
+		if k.r.IntN(3) == 0 {
+			_, err := k.d.do(RemoveJob{ID: id})
+			k.say("remove %s %v", id, err)
 		}
-	case 9:
-		mode := []string{"force", "if-enabled", "due"}[r.IntN(3)]
-		k.n++
-		v, err := d.do(RunJob{ID: id, Mode: mode, Key: fmt.Sprint("k", k.n), Given: r.IntN(2) == 0})
-		k.say("run %s %s -> %+v %v", id, mode, v, err)
-	case 10:
-		p := []string{`{"enabled":false}`, `{"enabled":true}`, `{"name":"x"}`, `{"schedule":` + k.sched() + `}`, `{"enabled":true,"schedule":` + k.sched() + `}`}[r.IntN(5)]
-		_, err := d.do(UpdateJob{ID: id, Patch: json.RawMessage(p), Stop: r.IntN(3) == 0})
-		k.edited[id] = true
-		k.say("edit %s %s %v", id, p, err)
-	case 11:
-		if r.IntN(3) == 0 {
-			k.say("remove %s", id)
-			d.do(RemoveJob{ID: id})
-		}
-	case 12:
-		for o := range d.w.st.open.Values() {
-			k.say("stop %s", o.JobID)
-			d.do(StopRun{RunID: o.RunID})
+	}},
+	{1, func(k *walker, _ string) {
+		for o := range k.d.w.st.open.Values() {
+			_, err := k.d.do(StopRun{RunID: o.RunID})
+			k.say("stop %s %v", o.JobID, err)
 			break
 		}
-	case 13, 14:
-		// a kill: of what is active, some are in the launch log
-		o := Options{LogID: "log"}
-		for a := range d.w.st.active.Values() {
-			if r.IntN(2) == 0 {
-				o.Logged = append(o.Logged, Logged{ReceiptID: a.ReceiptID, BootID: "boot-1"})
-			} else {
-				k.unstarted[a.ReceiptID] = true
-			}
-		}
-		down := time.Duration(r.IntN(900_000)) * time.Millisecond
-		k.say("kill, down %v, logged %d of %d", down, len(o.Logged), d.w.st.active.Len())
-		d.close()
-		d.nowMs += down.Milliseconds()
-		for r.IntN(2) == 0 { // a second crash in the middle of recovery
-			left, point := 1+r.IntN(8), []string{"exec", "commit", "commit-lost", "begin", "commit-unknown"}[r.IntN(5)]
-			d.fault = func(at string) error {
-				if at == point {
-					if left--; left == 0 {
-						return store.IO
-					}
-				}
-				return nil
-			}
-			err := k.tryStart(o)
-			k.say("start with fault %s: %v", point, err)
-			d.fault = nil
-			d.nowMs += int64(r.IntN(30_000))
-		}
-		d.open(o)
-	case 16:
-		c := d.cfg
-		c.Version++
-		c.Enabled = r.IntN(3) != 0
-		c.MaxConcurrent = r.IntN(4)
-		d.cfg = c
-		d.w.Configure(c)
-		k.say("config enabled=%v places=%d", c.Enabled, c.MaxConcurrent)
-		d.turn()
-		d.fault = nil
-		if !c.Enabled || c.MaxConcurrent == 0 {
-			d.advance(time.Duration(r.IntN(200_000)) * time.Millisecond)
-			c.Version++
-			c.Enabled, c.MaxConcurrent = true, 3
-			d.cfg = c
-			d.w.Configure(c)
-			d.turn()
-		}
-	case 17:
-		{
-			_, err := d.do(UpdateJob{ID: id, Patch: json.RawMessage([]string{`{"dst":"skip"}`, `{"dst":"vixie"}`, `{"dst":null}`}[r.IntN(3)])})
-			k.say("dst %s %v", id, err)
-			k.edited[id] = true
-		}
-	case 15:
-		point := []string{"begin", "exec", "savepoint", "commit", "commit-lost", "commit-unknown"}[r.IntN(6)]
-		left := 1 + r.IntN(6)
-		d.fault = func(at string) error {
-			if at == point {
-				if left--; left == 0 {
-					return store.IO
-				}
-			}
-			return nil
-		}
-		k.say("fault %s", point)
-		d.advance(time.Duration(r.IntN(60_000)) * time.Millisecond)
-		d.fault = nil
+	}},
+	{2, func(k *walker, _ string) { k.kill() }},
+	{1, func(k *walker, _ string) { k.configure() }},
+	{1, func(k *walker, _ string) {
+		by, point := k.upTo(time.Minute), []string{"begin", "exec", "savepoint", "commit", "commit-lost", "commit-unknown"}[k.r.IntN(6)]
+		k.say("advance %v with a fault at %s", by, point)
+		k.d.fault = k.nth(point, 1+k.r.IntN(6))
+		k.d.advance(by)
+		k.d.fault = nil
+	}},
+}
+
+// step does one of them.
+func (k *walker) step() {
+	id := k.pick()
+	if id == "" {
+		k.addJob("")
+		return
 	}
+	total := 0
+	for _, s := range walkSteps {
+		total += s.weight
+	}
+	draw := k.r.IntN(total)
+	for _, s := range walkSteps {
+		if draw -= s.weight; draw < 0 {
+			s.do(k, id)
+			return
+		}
+	}
+}
+
+func (k *walker) upTo(most time.Duration) time.Duration {
+	return time.Duration(k.r.Int64N(most.Milliseconds())) * time.Millisecond
+}
+
+// nth is a fault of the nth call at a point.
+func (k *walker) nth(point string, n int) func(string) error {
+	return func(at string) error {
+		if at == point {
+			if n--; n == 0 {
+				return store.IO
+			}
+		}
+		return nil
+	}
+}
+
+func (k *walker) addJob(string) {
+	if k.d.w.st.jobs.Len() >= 6 {
+		return
+	}
+	k.n++
+	more := []string{"", `,"catchUp":{"policy":"all","limit":3}`, `,"catchUp":{"policy":"skip"}`}[k.r.IntN(3)]
+	s := k.sched()
+	k.say("add j%d %s %s", k.n, s, more)
+	k.d.add(fmt.Sprint("j", k.n), s, more)
+}
+
+func (k *walker) edit(id, patch string, stop bool) {
+	_, err := k.d.do(UpdateJob{ID: id, Patch: json.RawMessage(patch), Stop: stop})
+	k.edited[id] = true
+	k.say("edit %s %s %v", id, patch, err)
+}
+
+func (k *walker) ask(id string) {
+	mode := []string{"force", "if-enabled", "due"}[k.r.IntN(3)]
+	k.n++
+	v, err := k.d.do(RunJob{ID: id, Mode: mode, Key: fmt.Sprint("k", k.n), Given: k.r.IntN(2) == 0})
+	k.say("run %s %s -> %+v %v", id, mode, v, err)
+}
+
+// endOne ends one of the active runs.
+func (k *walker) endOne(string) {
+	for a := range k.d.w.st.active.Values() {
+		if k.r.IntN(2) == 0 {
+			continue
+		}
+		for _, l := range k.d.launched {
+			if l.ReceiptID == a.ReceiptID {
+				k.say("end %s", l.JobID)
+				k.d.end(l, []Status{StatusOK, StatusError}[k.r.IntN(2)])
+				return
+			}
+		}
+	}
+}
+
+// kill stops the worker in its tracks, lets time go by, and starts it again,
+// perhaps with further crashes in the middle of recovery. Of what was active,
+// some is in the launch log.
+func (k *walker) kill() {
+	d := k.d
+	o := Options{LogID: "log"}
+	for a := range d.w.st.active.Values() {
+		if k.r.IntN(2) == 0 {
+			o.Logged = append(o.Logged, Logged{ReceiptID: a.ReceiptID, BootID: "boot-1"})
+		} else {
+			k.unstarted[a.ReceiptID] = true
+		}
+	}
+	down := k.upTo(15 * time.Minute)
+	k.say("kill, down %v, logged %d of %d", down, len(o.Logged), d.w.st.active.Len())
+	d.close()
+	d.nowMs += down.Milliseconds()
+	for k.r.IntN(2) == 0 {
+		point := []string{"exec", "commit", "commit-lost", "begin", "commit-unknown"}[k.r.IntN(5)]
+		d.fault = k.nth(point, 1+k.r.IntN(8))
+		k.say("start with a fault at %s: %v", point, k.tryStart(o))
+		d.fault = nil
+		d.nowMs += k.upTo(30 * time.Second).Milliseconds()
+	}
+	d.open(o)
+}
+
+// configure pushes a configuration, and after a while one that lets work go on.
+func (k *walker) configure() {
+	push := func(enabled bool, places int) {
+		k.d.cfg.Version++
+		k.d.cfg.Enabled, k.d.cfg.MaxConcurrent = enabled, places
+		k.d.w.Configure(k.d.cfg)
+		k.say("config enabled=%v places=%d", enabled, places)
+		k.d.turn()
+	}
+	push(k.r.IntN(3) != 0, k.r.IntN(4))
+	k.d.advance(k.upTo(3 * time.Minute))
+	push(true, 3)
 }
 
 // tryStart begins a start that may fail in the middle of recovery.

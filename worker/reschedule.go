@@ -1,0 +1,103 @@
+package worker
+
+import (
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// reschedule gives a job whose scheduling inputs changed its new deadline. A
+// deadline that had come and was not requested yet is recorded, not lost.
+func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
+	passedMs := int64(0)
+	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && dueMs <= t.now && change.Schedule {
+		markMs, err := t.pass(was, max(dueMs-1, was.state.RotaConsumedMs.N), t.now, RuleRescheduled, nil)
+		if err != nil {
+			return nil, err
+		}
+		passedMs = markMs
+	}
+	if _, planned := was.nextPlan(); planned && was.Enabled && j.Enabled && !change.Schedule {
+		return t.restamped(j, change) // what is planned stays planned
+	}
+	if err := t.abandonPlan(was, change); err != nil {
+		return nil, err
+	}
+	if len(j.plan) > 0 {
+		if err := store.DeletePlan(t.tx, j.ID, 0); err != nil {
+			return nil, err
+		}
+		j.plan = nil
+	}
+	is := j.state
+	is.ScheduleActivatedAtMs = store.Some(t.now)
+	is.NextRunAtMs, is.StartupCatchupAtMs, is.PacedNextRunAtMs, is.ForcePreservedNextRunAtMs = store.Int{}, store.Int{}, store.Int{}, store.Int{}
+	if change.Enabled {
+		is.AutoDisabled, is.ConsecutiveErrors, is.ScheduleErrorCount = nil, store.Some(0), store.Some(0)
+	}
+	if passedMs > is.RotaConsumedMs.N { // decided just now
+		is.RotaConsumedMs = store.Some(passedMs)
+	}
+	if j.Enabled {
+		now := *j
+		now.state = is
+		is.NextRunAtMs = t.deadlineAfterEdit(was, &now, change)
+	}
+	raw, err := store.EncodeState(j.State, &j.state, &is)
+	if err != nil {
+		return nil, err
+	}
+	next := *j
+	next.State, next.state = raw, is
+	return &next, nil
+}
+
+// restamped notes an edit that leaves the deadline alone.
+func (t *turn) restamped(j *Job, change job.Change) (*Job, error) {
+	is := j.state
+	is.ScheduleActivatedAtMs = store.Some(t.now)
+	if change.Enabled {
+		is.AutoDisabled, is.ConsecutiveErrors, is.ScheduleErrorCount = nil, store.Some(0), store.Some(0)
+	}
+	raw, err := store.EncodeState(j.State, &j.state, &is)
+	if err != nil {
+		return nil, err
+	}
+	next := *j
+	next.State, next.state = raw, is
+	return &next, nil
+}
+
+// abandonPlan records the planned slots that an edit takes away.
+func (t *turn) abandonPlan(was *Job, change job.Change) error {
+	rule := RuleDisabled
+	if change.Schedule {
+		rule = RuleRescheduled
+	}
+	open, isOpen := t.st.open.Get(was.ID)
+	for _, p := range was.plan {
+		if isOpen && open.SlotMs == p.SlotMs {
+			continue // its own run says what becomes of it
+		}
+		if err := t.decide(was.ID, slotRange{p.SlotMs, p.SlotMs, 1}, rule, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deadlineAfterEdit is the natural deadline of the new schedule. Two cases are
+// not the plain one: enabling a job that is enabled keeps a deadline that has
+// come, and enabling a failed one-shot again opens its slot again.
+func (t *turn) deadlineAfterEdit(was, j *Job, change job.Change) store.Int {
+	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && !change.Schedule && dueMs <= t.now {
+		return store.Some(dueMs)
+	}
+	if next, ok := j.naturalNext(t.now); ok {
+		return store.Some(next)
+	}
+	atMs, ok := j.timing.Next(minInstantMs)
+	if j.timedOneShot() && ok && (change.Schedule || change.Enabled && !was.Enabled && j.state.LastOutcome() != "ok") {
+		return store.Some(atMs)
+	}
+	return store.Int{}
+}
