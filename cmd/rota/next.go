@@ -120,7 +120,7 @@ func nextPreview(cmd *cobra.Command, f *nextFlags, expr string, nowMs int64) (pr
 		if err != nil {
 			return preview{}, err
 		}
-		q.AnchorMs = &anchorMs
+		q.anchorMs = &anchorMs
 	}
 	return q.preview(zone)
 }

@@ -18,13 +18,13 @@ type nextQuery struct {
 	EveryMs  json.RawMessage `json:"everyMs"`
 	At       *string         `json:"at"`
 	TZ       string          `json:"tz"`
-	AnchorMs *int64          `json:"anchorMs"`
+	AnchorMs json.RawMessage `json:"anchorMs"`
 	From     *string         `json:"from"`
 	NowMs    *int64          `json:"nowMs"`
 	DST      string          `json:"dst"`
 	N        int             `json:"n"`
 
-	everyMs *int64
+	everyMs, anchorMs *int64
 }
 
 // maxBatchLine bounds one line of a batch.
@@ -82,13 +82,13 @@ func answerLine(line []byte, nowMs int64) batchAnswer {
 	}
 	answer := batchAnswer{ID: q.ID}
 	if len(answer.ID) == 0 {
-		answer.ID = json.RawMessage("null")
+		answer.ID = idOf(line)
 	}
 	var p preview
 	if err == nil {
 		p, err = q.answer(nowMs)
 	} else {
-		err = &failure{Code: "syntax", Message: "not a question: " + err.Error(), Hint: `{"id":1,"expr":"0 9 * * *","tz":"Europe/Oslo"}`}
+		err = notAQuestion(err)
 	}
 	if err != nil {
 		f := failureOf(err)
@@ -100,6 +100,42 @@ func answerLine(line []byte, nowMs int64) batchAnswer {
 		answer.FixedTime = &p.FixedTime
 	}
 	return answer
+}
+
+// idOf finds the id of a line that is no question, so that its answer can be
+// told from others.
+func idOf(line []byte) json.RawMessage {
+	var q struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(line, &q) != nil || len(q.ID) == 0 {
+		return json.RawMessage("null")
+	}
+	return q.ID
+}
+
+// notAQuestion words what the decoder found.
+func notAQuestion(err error) *failure {
+	f := &failure{Code: "syntax", Message: "not a question: " + err.Error(), Hint: `{"id":1,"expr":"0 9 * * *","tz":"Europe/Oslo"}`}
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		f.Field, f.Message = wrong.Field, "not a question: "+wrong.Field+" cannot be a "+wrong.Value
+	}
+	return f
+}
+
+// numberIn reads a number that may stand as a text; nil where there is none.
+func numberIn(raw json.RawMessage, parse func(string) (int64, error)) (*int64, error) {
+	if raw == nil || string(raw) == "null" {
+		return nil, nil
+	}
+	text := string(raw)
+	var quoted string
+	if json.Unmarshal(raw, &quoted) == nil {
+		text = quoted
+	}
+	ms, err := parse(text)
+	return &ms, err
 }
 
 func (q *nextQuery) answer(nowMs int64) (preview, error) {
@@ -121,17 +157,11 @@ func (q *nextQuery) answer(nowMs int64) (preview, error) {
 	if err != nil {
 		return preview{}, err
 	}
-	if q.EveryMs != nil {
-		text := string(q.EveryMs)
-		var quoted string
-		if json.Unmarshal(q.EveryMs, &quoted) == nil {
-			text = quoted
-		}
-		ms, err := schedule.ParseEveryMs(text)
-		if err != nil {
-			return preview{}, err
-		}
-		q.everyMs = &ms
+	if q.everyMs, err = numberIn(q.EveryMs, schedule.ParseEveryMs); err != nil {
+		return preview{}, err
+	}
+	if q.anchorMs, err = numberIn(q.AnchorMs, schedule.ParseAnchorMs); err != nil {
+		return preview{}, err
 	}
 	switch {
 	case q.From != nil:
@@ -180,8 +210,8 @@ func (q *nextQuery) preview(zone *schedule.Zone) (preview, error) {
 		p.Warnings = append(p.Warnings, expr.Warnings()...)
 	case q.everyMs != nil:
 		anchorMs := *q.NowMs
-		if q.AnchorMs != nil {
-			anchorMs = *q.AnchorMs
+		if q.anchorMs != nil {
+			anchorMs = *q.anchorMs
 		}
 		every, err := schedule.Every(*q.everyMs, anchorMs)
 		if err != nil {
