@@ -35,8 +35,8 @@ const (
 // NewID are needed; the rest may be left out.
 type Options struct {
 	Worker *worker.Worker
-	// SocketPath is where to listen. A socket that is already there is taken
-	// for a stale one: the caller holds the database lock.
+	// SocketPath is where to listen. A socket at which nobody answers is stale
+	// and replaced.
 	SocketPath string
 	// DBPath is the open database; its real path is shown.
 	DBPath string

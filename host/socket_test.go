@@ -367,3 +367,16 @@ func TestClientSubscribe(t *testing.T) {
 		t.Errorf("subscribe ended with %v after %v", err, kinds)
 	}
 }
+
+// A socket at which a daemon answers is not taken from it.
+func TestASocketThatAnswersIsLeftAlone(t *testing.T) {
+	r := newRig(t, nil)
+	_, err := New(Options{Worker: r.opts.Worker, SocketPath: r.sock, DBPath: r.db, InstanceID: "instance-2", NewID: r.opts.NewID})
+	var held *SocketHeldError
+	if !errors.As(err, &held) || held.Path != r.sock {
+		t.Fatalf("a second host: %v", err)
+	}
+	if got := r.ask("cron.status", `{}`); got["jobs"] == nil {
+		t.Errorf("the first one answers %v", got)
+	}
+}

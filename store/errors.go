@@ -59,7 +59,7 @@ type said struct {
 const restoreHint = "the file is kept as it is; put a backup in its place, then: rota serve --db {db}"
 
 var saidByCode = map[Code]said{
-	CodeHeld:          {"another rota holds this database", "stop that one, or give this one its own --db FILE", 75},
+	CodeHeld:          {"another rota holds this database", "stop that one, or give this one a directory of its own: rota serve --state-dir DIR", 75},
 	CodeInUse:         {"another program has this database open", "stop the program that uses {db}, then start again", 75},
 	CodeNewerSchema:   {"this database was written by a newer rota", "install that version or a later one; this is: rota version", 78},
 	CodeNotADatabase:  {"this is not an SQLite database", restoreHint, 78},

@@ -62,6 +62,7 @@ retention, and an executor that does nothing. The result is one JSON object.`,
 		},
 	}
 	flags := cmd.Flags()
+	flags.Bool("json", true, "print JSON, which it always does")
 	flags.IntVar(&f.runs, "runs", 5000, "how many runs")
 	flags.IntVar(&f.inFlight, "inflight", 256, "how many are under way at once")
 	flags.StringVar(&f.durability, "durability", "full", "full or normal")

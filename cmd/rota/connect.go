@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/rota-scheduler/rota/host"
@@ -58,7 +59,29 @@ func (a *app) call(ctx context.Context, method string, params, result any) error
 func (a *app) callRaw(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	var raw json.RawMessage
 	err := a.call(ctx, method, params, &raw)
-	return raw, err
+	return raw, a.hintName(ctx, err)
+}
+
+// hintName tells whoever gave a job's name where an id is needed.
+func (a *app) hintName(ctx context.Context, err error) error {
+	var wire *host.WireError
+	if !errors.As(err, &wire) || wire.Detail("code") != host.DetailJobNotFound {
+		return err
+	}
+	name := wire.Detail("jobId")
+	var page jobPage
+	if a.call(ctx, "cron.list", listParams{IncludeDisabled: true, Query: name, Limit: 200}, &page) != nil {
+		return err
+	}
+	for _, raw := range page.Jobs {
+		var j jobView
+		if json.Unmarshal(raw, &j) == nil && j.Name == name {
+			f := wireFailure(wire)
+			f.Hint = "the job of that name has the id " + j.ID
+			return f
+		}
+	}
+	return err
 }
 
 // ask calls a method and prints its answer as it is.

@@ -55,6 +55,9 @@ func (a *app) printLogs(logs logsAnswer, asJSON bool) {
 		text += "\n"
 	}
 	a.printText(text)
+	if text == "" && !logs.Running {
+		a.talkf("nothing was printed, or it was not kept: the output of a run that a kill of the daemon cut short is lost\n")
+	}
 }
 
 // followLogs prints what is new until the run has ended. Output that was

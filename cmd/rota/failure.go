@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rota-scheduler/rota/host"
+	"github.com/rota-scheduler/rota/launcher"
 	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/worker/job"
 )
@@ -84,6 +85,8 @@ func failureOf(err error) *failure {
 	var file *host.FileError
 	var refusal *job.Error
 	var sched *schedule.Error
+	var held *host.SocketHeldError
+	var launch *launcher.Error
 	switch {
 	case errors.As(err, &fail):
 		return fail
@@ -95,6 +98,10 @@ func failureOf(err error) *failure {
 		return wireFailure(wire)
 	case errors.As(err, &file):
 		return fileFailure(file)
+	case errors.As(err, &held):
+		return &failure{Exit: exitBusy, Code: "held", Message: err.Error(), Hint: "stop that one, or give this one a directory of its own: rota serve --state-dir DIR", Err: err}
+	case errors.As(err, &launch):
+		return &failure{Exit: exitIO, Code: launch.Code, Message: launch.Message, Hint: launch.Hint, Err: err}
 	case errors.As(err, &refusal):
 		return &failure{Exit: exitFailed, Code: string(refusal.Code), Message: refusal.Message, Hint: refusal.Hint, Field: refusal.Field, Err: err}
 	case errors.As(err, &sched):

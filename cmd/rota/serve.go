@@ -49,7 +49,7 @@ the grace, the rest is recorded as interrupted. A second one exits at once.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.db, "db", "", "database file (default rota.sqlite in the state directory)")
 	flags.StringVar(&f.config, "config", "", "configuration file (default config.json in the state directory)")
-	flags.StringVar(&f.jobs, "jobs", "", "jobs file to apply at the start: all of it or nothing")
+	flags.StringVar(&f.jobs, "jobs", "", "jobs file to apply at the start, all of it or nothing; where nothing names a state directory, the ledger is a temporary one")
 	flags.BoolVar(&f.adopt, "adopt", false, "take over a file that was copied from another machine or rolled back")
 	flags.StringVar(&f.durability, "durability", "", "full (survives a power cut) or normal (survives a kill); default full")
 	flags.DurationVar(&f.grace, "grace", 10*time.Second, "how long active runs may go on at a stop")

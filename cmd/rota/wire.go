@@ -57,6 +57,12 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, l := range logged {
+		if l.Alive {
+			d.log.Warn("a command that a killed daemon started still runs, and may run beside its job's next run",
+				"pid", l.Process.PID, "hint", fmt.Sprintf("kill -- -%d ends it", l.Process.PID))
+		}
+	}
 	w := worker.New(worker.Options{
 		Store: s, Config: d.config, BootID: bootID, Logged: logged, LogID: logID, PID: os.Getpid(),
 		TwoSteps: twoSteps(), Log: d.log,
@@ -136,18 +142,21 @@ func (d *daemon) announce(ctx context.Context, w *worker.Worker, s *store.Store)
 	d.tellWhereToLook()
 	finished := newLines(os.Stdout)
 	defer finished.close()
+	stop := ctx.Done()
 	for {
 		select {
 		case e, ok := <-feed.C:
-			if !ok {
-				<-ctx.Done()
+			if !ok { // the worker has ended: nothing more will
 				return nil
 			}
 			if e.Kind == worker.EventFinished {
 				_, _ = finished.Write([]byte(finishedLine(e)))
 			}
-		case <-ctx.Done():
-			return nil
+		case <-stop:
+			stop = nil // runs that end within the grace are told too
+			if _, active := w.Snapshot().Counts(); active > 0 {
+				fmt.Fprintf(os.Stderr, "stopping: %d active, waiting up to %v; interrupt again to leave at once\n", active, d.grace)
+			}
 		}
 	}
 }
@@ -177,17 +186,23 @@ func (d *daemon) applyJobs(ctx context.Context, w *worker.Worker) error {
 
 // tellWhereToLook helps whoever tries a jobs file out.
 func (d *daemon) tellWhereToLook() {
-	if !d.temporary {
+	if d.jobs.File == "" {
 		return
 	}
+	if d.temporary {
+		fmt.Fprintf(os.Stderr, "\nThe ledger is temporary, and new at each start: %s\nFor one that stays: rota serve --state-dir DIR --jobs %s\n", d.stateDir, quoteSpaces(d.jobs.File))
+	}
+	rota := "rota"
+	if strings.Contains(os.Args[0], "go-build") {
+		rota = "go run ./cmd/rota"
+	}
 	fmt.Fprintf(os.Stderr, `
-The ledger is temporary: %s
 Look at it from a second terminal:
   export ROTA_STATE_DIR=%s
-  go run ./cmd/rota cron list      # the jobs, and when they run next
-  go run ./cmd/rota cron runs      # what ran
-  go run ./cmd/rota events -f      # what happens, as it happens
+  %[2]s cron list --all    # the jobs, and when they run next
+  %[2]s cron runs          # what ran
+  %[2]s events --follow    # what happens, as it happens
 Interrupt (Ctrl-C) stops it.
 
-`, d.stateDir, quoteSpaces(d.stateDir))
+`, quoteSpaces(d.stateDir), rota)
 }
