@@ -1,0 +1,49 @@
+// Package worker decides: what is due, what waits, what runs, and what the
+// ledger says of it. One goroutine owns every transaction, every schedule
+// decision and the run queue.
+//
+// It starts no process and opens no socket, reads no configuration file, and
+// waits inside a transaction for nobody: what it needs is pushed to it, and what
+// follows from a decision is handed out after the commit. Effects are the
+// launcher's, callers are the host's.
+//
+// # Invariants
+//
+//   - Nothing leaves before the commit that makes it true: no launch, no answer,
+//     no event, no snapshot.
+//   - Memory is what the file says. It is staged beside the rows as immutable
+//     values and becomes the truth with the commit, or is dropped with it.
+//   - A slot is decided once. rotaConsumedMs is the greatest slot ever decided,
+//     and no natural deadline is at or below it.
+//   - A job has at most one open run. What happens to a run is one cell of the
+//     table in life.go.
+//   - A turn is a function of the rows, the messages and one reading of the
+//     clocks. A batch gives what its messages would give one by one.
+//
+// # Concurrency
+//
+// Methods of Worker may be called from any goroutine. A command waits for its
+// turn and for the caller's own deadline; a Snapshot is read without waiting.
+// Subscriptions lose events rather than hold the worker: whoever reads too
+// slowly pages them by sequence number, and is the one at fault. Port's functions
+// never block.
+//
+// # Caveats
+//
+// A command that its caller gave up on may still be applied. A history search
+// reads rows one by one within a turn; a page is bounded, the search is not yet.
+// After the machine has slept, slots that passed are requested as if they had
+// just come due: catch-up knows starts only. A clock that is set back far leaves
+// deadlines where they were.
+//
+// # Where to look
+//
+//	worker, loop, turn   the goroutine, one turn, what it stages
+//	trouble, start       a turn that failed; the way into the first one
+//	life, step           the table of a run's life, and what acts by it
+//	queue, slots         requests and activations; deciding about slots
+//	settle, entry        the end of a run; its history entry
+//	catchup, recover     what a start makes of the past
+//	edit, reschedule, manual, jobsfile, reads   the commands
+//	rules, event         the catalogues that leave the process
+package worker
