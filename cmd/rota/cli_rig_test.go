@@ -34,7 +34,7 @@ var cliBinary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "rota")
-	build := exec.Command("go", "build", "-o", path, ".")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)

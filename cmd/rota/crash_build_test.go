@@ -54,7 +54,7 @@ func (b *crashBuild) binary(t *testing.T) string {
 
 // crashGoBuild builds this package into path.
 func crashGoBuild(path string, args ...string) error {
-	cmd := exec.Command("go", append(append([]string{"build"}, args...), "-o", path, ".")...)
+	cmd := exec.Command("go", append(append([]string{"build", "-ldflags=-s -w"}, args...), "-o", path, ".")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", strings.Join(args, " "), err, out)
