@@ -28,6 +28,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	for _, path := range plants {
 		name := strings.TrimSuffix(filepath.Base(path), ".txt")
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := readCrashPlant(t, path)
 			bugged := p.build(t, t.TempDir())
 			x := newCrashTrial(t, bugged, bugged)
