@@ -1,6 +1,6 @@
 package launcher
 
-import "strings"
+import "github.com/rota-scheduler/rota/worker/job"
 
 // Error is how the launcher refuses: what was attempted, why it failed, and
 // what to type next. It is returned or becomes part of an outcome, and is never
@@ -27,20 +27,10 @@ type Error struct {
 	Err     error  // cause; nil if none
 }
 
-// Error gives the message, the hint and the cause on one line.
+// Error gives the message, the hint and the cause on one line, as every refusal
+// of rota's does.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Message)
-	if e.Err != nil {
-		b.WriteString(": ")
-		b.WriteString(e.Err.Error())
-	}
-	if e.Hint != "" {
-		b.WriteString(" (")
-		b.WriteString(e.Hint)
-		b.WriteString(")")
-	}
-	return b.String()
+	return (&job.Error{Message: e.Message, Hint: e.Hint, Err: e.Err}).Error()
 }
 
 // Unwrap gives the cause.

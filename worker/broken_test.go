@@ -27,62 +27,39 @@ func (d *desk) exec(q string, args ...any) {
 	}
 }
 
-// A turn that fails after a configuration was installed does not forget it: schedules
-// that were turned on fire.
+// A turn that fails after a configuration was installed does not forget it:
+// schedules that were turned on fire, and those that were turned off do not.
 func TestConfigurationOutlivesAFailedTurn(t *testing.T) {
-	d := newDesk(t)
-	d.cfg.Enabled = false
-	d.restart(0)
-	d.add("j", everyHour)
-	cfg := d.cfg
-	cfg.Version, cfg.Enabled = 2, true
-	d.w.Configure(cfg)
-	armed := true
-	d.fault = func(at string) error {
-		if armed && at == "begin" {
-			armed = false
-			return store.IO
-		}
-		return nil
-	}
-	d.w.turn()
-	d.monoMs = d.w.trouble.untilMs
-	for range 180 {
-		d.nowMs += 60_000
-		d.monoMs += 60_000
-		d.w.turn()
-		d.take()
-	}
-	if len(d.launched) == 0 {
-		t.Errorf("cron.enabled=true is installed (snapshot says %v) and nothing fires in 3 h; due index %d", d.w.Snapshot().Cron, d.w.st.due.Len())
-	}
-}
-
-// The same for schedules that were turned off.
-func TestTurningSchedulesOffOutlivesAFailedTurn(t *testing.T) {
-	d := newDesk(t)
-	d.add("j", everyHour)
-	cfg := d.cfg
-	cfg.Version, cfg.Enabled = 2, false
-	d.w.Configure(cfg)
-	armed := true
-	d.fault = func(at string) error {
-		if armed && at == "begin" {
-			armed = false
-			return store.IO
-		}
-		return nil
-	}
-	d.w.turn()
-	d.monoMs = d.w.trouble.untilMs
-	for range 70 {
-		d.nowMs += 60_000
-		d.monoMs += 60_000
-		d.w.turn()
-		d.take()
-	}
-	if len(d.launched) != 0 {
-		t.Errorf("cron.enabled=false is installed (snapshot says %v) and %d runs fired", d.w.Snapshot().Cron, len(d.launched))
+	for _, enabled := range []bool{true, false} {
+		t.Run(fmt.Sprint("enabled=", enabled), func(t *testing.T) {
+			d := newDesk(t)
+			d.cfg.Enabled = !enabled
+			d.restart(0)
+			d.add("j", everyHour)
+			cfg := d.cfg
+			cfg.Version, cfg.Enabled = 2, enabled
+			d.w.Configure(cfg)
+			failed := false
+			d.fault = func(at string) error {
+				if failed || at != "begin" {
+					return nil
+				}
+				failed = true
+				return store.IO
+			}
+			if _, err := d.w.turn(); err != nil { // it fails: the jobs stay stale until the next one
+				t.Fatal(err)
+			}
+			d.monoMs = d.w.trouble.untilMs
+			for range 180 {
+				d.nowMs += 60_000
+				d.monoMs += 60_000
+				d.turn()
+			}
+			if !failed || (len(d.launched) > 0) != enabled {
+				t.Errorf("failed %v, %d runs in three hours", failed, len(d.launched))
+			}
+		})
 	}
 }
 
