@@ -43,6 +43,28 @@ CREATE TABLE IF NOT EXISTS rota_plan (
   PRIMARY KEY (job_id, slot_ms)
 ) STRICT, WITHOUT ROWID;
 
+-- The next attempt of a job whose run failed: deadline_ms is its slot, and
+-- origin_ms the natural slot that failed first. A row lives until another run of
+-- the job has ended.
+CREATE TABLE IF NOT EXISTS rota_retries (
+  job_id TEXT NOT NULL PRIMARY KEY,
+  deadline_ms INTEGER NOT NULL,
+  origin_ms INTEGER NOT NULL,
+  attempt INTEGER NOT NULL CHECK (attempt >= 2)
+) STRICT, WITHOUT ROWID;
+
+-- Results of runs whose delivery is under way: what the run's end needs once
+-- the delivery is over. answered counts the sends whose answer is known; a row
+-- lives until the commit that ends its run.
+CREATE TABLE IF NOT EXISTS rota_outbox (
+  receipt_id TEXT NOT NULL PRIMARY KEY,
+  job_id TEXT NOT NULL,
+  destination TEXT NOT NULL,
+  result TEXT NOT NULL,
+  answered INTEGER NOT NULL DEFAULT 0 CHECK (answered >= 0),
+  at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Keys under which callers asked for manual runs, so that a repeated request
 -- gives the same run after its receipt is pruned.
 CREATE TABLE IF NOT EXISTS rota_requests (

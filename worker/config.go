@@ -1,6 +1,10 @@
 package worker
 
-import "github.com/rota-scheduler/rota/schedule"
+import (
+	"log/slog"
+
+	"github.com/rota-scheduler/rota/schedule"
+)
 
 // Config is what the host pushes: a whole document, never a patch. It is
 // installed between turns; a version at or below the installed one is ignored.
@@ -26,6 +30,18 @@ type Config struct {
 	ErrorBackoffMs []int64
 	RetryBackoffMs []int64
 	RetryMax       int
+	// RetryOn are the failure reasons that are worth another attempt.
+	RetryOn []string
+	// DisableFailures failed runs in a row, or DisableScheduleErrors failed
+	// computations, turn a job off. Default to 10 and 3.
+	DisableFailures       int
+	DisableScheduleErrors int
+	// Net says where http payloads and webhooks may connect.
+	Net NetPolicy
+	// WebhookToken goes to webhooks as a bearer token: to the hosts of
+	// WebhookTokenHosts, or to every webhook when there are none.
+	WebhookToken      Secret
+	WebhookTokenHosts []string
 	// DST is the daylight-saving rule of jobs that name none.
 	DST schedule.DST
 	// Zone is the zone of cron jobs created without one: an IANA name.
@@ -45,21 +61,46 @@ type Config struct {
 // DefaultConfig is the document of an installation without one.
 func DefaultConfig() Config {
 	return Config{
-		Version:             1,
-		Enabled:             true,
-		MaxConcurrent:       8,
-		CatchUpMaxImmediate: 5,
-		CatchUpStaggerMs:    5_000,
-		AgentDelayMs:        120_000,
-		ErrorBackoffMs:      []int64{30_000, 60_000, 300_000, 900_000, 3_600_000},
-		RetryBackoffMs:      []int64{30_000, 60_000, 300_000},
-		RetryMax:            3,
-		Zone:                "UTC",
-		CleanupGraceMs:      20_000,
-		ReceiptsPerJob:      16,
-		HistoryDays:         7,
-		HistoryRowsPerJob:   2000,
-		DecisionDays:        7,
-		Events:              100_000,
+		Version:               1,
+		Enabled:               true,
+		MaxConcurrent:         8,
+		CatchUpMaxImmediate:   5,
+		CatchUpStaggerMs:      5_000,
+		AgentDelayMs:          120_000,
+		ErrorBackoffMs:        []int64{30_000, 60_000, 300_000, 900_000, 3_600_000},
+		RetryBackoffMs:        []int64{30_000, 60_000, 300_000},
+		RetryMax:              3,
+		RetryOn:               []string{"rate_limit", "overloaded", "network", "timeout", "server_error"},
+		DisableFailures:       10,
+		DisableScheduleErrors: 3,
+		Zone:                  "UTC",
+		CleanupGraceMs:        20_000,
+		ReceiptsPerJob:        16,
+		HistoryDays:           7,
+		HistoryRowsPerJob:     2000,
+		DecisionDays:          7,
+		Events:                100_000,
 	}
 }
+
+// NetPolicy says which addresses http payloads and webhooks may reach. Private,
+// loopback, link-local and other special addresses are refused unless it says
+// otherwise; what counts is the address at connect time, not the name.
+type NetPolicy struct {
+	AllowedHosts []string // these hosts may be private; exact names or addresses, lower case
+	BlockedHosts []string // these are refused, whatever else is allowed
+	AllowPrivate bool     // every private address, loopback too
+	// AllowBenchmark and AllowUniqueLocal open 198.18.0.0/15 and fc00::/7 alone.
+	AllowBenchmark   bool
+	AllowUniqueLocal bool
+}
+
+// Secret is text that no log, error or document shows.
+type Secret string
+
+const secretText = "[secret]"
+
+func (Secret) String() string               { return secretText }
+func (Secret) GoString() string             { return secretText }
+func (Secret) LogValue() slog.Value         { return slog.StringValue(secretText) }
+func (Secret) MarshalText() ([]byte, error) { return []byte(secretText), nil }

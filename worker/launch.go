@@ -1,6 +1,10 @@
 package worker
 
-import "github.com/rota-scheduler/rota/worker/job"
+import (
+	"encoding/json"
+
+	"github.com/rota-scheduler/rota/worker/job"
+)
 
 // Trigger says why a run exists. The values are part of the history entry.
 type Trigger string
@@ -27,6 +31,46 @@ type Launch struct {
 	Attempt   int     // from 1
 	Mode      string  // manual runs: "due", "force" or "if-enabled"; empty otherwise
 	Payload   job.Payload
+	// Net says where an http payload may connect; it is the configuration's at
+	// activation, shared and not to be changed.
+	Net *NetPolicy
+}
+
+// Deliver is the result of one run whose delivery is under way: the execution
+// result is committed, and so no send is ever for a run that could be undone.
+// It holds its job, and no execution place.
+type Deliver struct {
+	ReceiptID string
+	RunID     string // also the idempotency key of every attempt
+	JobID     string
+	To        string          // http or https URL
+	Body      json.RawMessage // the finished event
+	Token     Secret          // bearer token; empty where the destination gets none
+	Net       *NetPolicy
+	// Answered is how many attempts an earlier daemon made and had answered.
+	Answered int
+}
+
+// DeliveryStatus is what became of a delivery, as the history tells it.
+type DeliveryStatus string
+
+const (
+	DeliveryNotRequested DeliveryStatus = "not-requested" // nothing was to be sent
+	Delivered            DeliveryStatus = "delivered"     // the receiver answered 2xx
+	NotDelivered         DeliveryStatus = "not-delivered" // refused, unreachable, or nothing to say
+	DeliveryUnknown      DeliveryStatus = "unknown"       // sent, and the answer is not known
+)
+
+// DeliveryEnd is the end of a delivery as the launcher saw it.
+type DeliveryEnd struct {
+	Status DeliveryStatus // Delivered, NotDelivered or DeliveryUnknown
+	// Stopped says that the daemon stops between two attempts: nothing is in
+	// flight, Status means nothing, and the next start goes on after Answered.
+	Stopped   bool
+	Answered  int    // attempts that were answered, or certainly never reached the receiver
+	HTTPCode  int    // of the last answer; 0 when there was none
+	Error     string // why it was not delivered; one sentence, empty when it was
+	EndedAtMs int64  // wall time
 }
 
 // NeedsEnabled reports whether the job must still be enabled at the live
@@ -81,6 +125,9 @@ type Outcome struct {
 	DurationMs  int64    // monotonic, from the start of the launch to the end
 	Process     *Process // nil when there never was one
 	Output      *Output  // nil when nothing ran
+	// Delivery is set alone, beside ReceiptID: the run had ended before, and
+	// this is the end of its delivery.
+	Delivery *DeliveryEnd
 }
 
 // Ways a run ends.
@@ -94,6 +141,9 @@ const (
 	KindRemoved         = "removed"           // its job was removed
 	KindShutdown        = "shutdown"          // the daemon stopped and its grace was over
 	KindRefused         = "refused"           // the live check said no; nothing was started
+	KindHTTP            = "http"              // a request was answered, with whatever status
+	KindNetwork         = "network"           // a request had no answer
+	KindBlocked         = "blocked"           // the address may not be reached; nothing was sent
 )
 
 // Output counts what a run printed.
@@ -125,4 +175,5 @@ type Logged struct {
 	BootID    string   // boot in which the launch was announced
 	Process   *Process // nil: announced, and no process was noted
 	Alive     bool     // the same process is still running now
+	Sends     int      // delivery attempts announced
 }

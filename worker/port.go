@@ -2,8 +2,9 @@ package worker
 
 // Order is one thing the worker asks of the launcher. Exactly one field is set.
 type Order struct {
-	Launch *Launch // start this run; its activation is committed
-	Cancel *Cancel // end this active run
+	Launch  *Launch  // start this run; its activation is committed
+	Cancel  *Cancel  // end this active run, or its delivery
+	Deliver *Deliver // send this run's result; it is committed
 	// Settled names a run whose end is committed: its launch-log entry and
 	// anything kept to offer it again may go.
 	Settled string

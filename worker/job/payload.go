@@ -13,7 +13,28 @@ import (
 type Payload struct {
 	Kind    string
 	Command *CommandPayload // Kind "command"
+	HTTP    *HTTPPayload    // Kind "http"
 }
+
+// HTTPPayload is one request to send. Redirects are not followed.
+type HTTPPayload struct {
+	URL     string   // http or https, without credentials; ${ROTA_ECHO} stands for the echo listener
+	Method  string   // upper case
+	Headers []Header // in order; names are unique without regard to case
+	Body    string   // sent as it is
+	// TimeoutMs bounds the whole request: 0 = none. The default of 10 minutes is
+	// already filled in.
+	TimeoutMs int64
+	// OKStatus are the answers that count as a good run. The default of 200–299
+	// is already filled in.
+	OKStatus []StatusRange
+}
+
+// Header is one header line of a request.
+type Header struct{ Name, Value string }
+
+// StatusRange is a range of HTTP status codes, both ends included.
+type StatusRange struct{ From, To int }
 
 // CommandPayload is a process to start. There is no shell unless Argv names one.
 type CommandPayload struct {
