@@ -48,6 +48,7 @@ type State struct {
 	LastDelivered             json.RawMessage // a boolean
 	LastDeliveryStatus        string
 	LastDeliveryError         string
+	LastSuppressionReason     string // why a good run had nothing to deliver
 	// RotaConsumedMs is the greatest slot ever decided. It only rises, but for
 	// a corrected clock; no natural deadline is at or below it.
 	RotaConsumedMs Int
@@ -97,6 +98,7 @@ var stateFields = []stateField{
 	{key: "lastDelivered", raw: func(s *State) *json.RawMessage { return &s.LastDelivered }},
 	{key: "lastDeliveryStatus", str: func(s *State) *string { return &s.LastDeliveryStatus }},
 	{key: "lastDeliveryError", str: func(s *State) *string { return &s.LastDeliveryError }},
+	{key: "deliverySuppressionReason", str: func(s *State) *string { return &s.LastSuppressionReason }},
 	{key: "rotaConsumedMs", num: func(s *State) *Int { return &s.RotaConsumedMs }},
 }
 

@@ -148,7 +148,7 @@ func (t *turn) dropPlan(j *Job, slotMs int64) error {
 		t.putJob(&next)
 		return nil
 	}
-	runAtMs := max(t.now, next.plan[0].RunAtMs)
+	runAtMs := max(t.now, next.plan[0].RunAtMs, t.restsUntil(j)) // also after a failure
 	_, err := t.editState(&next, func(s *store.State) {
 		s.NextRunAtMs, s.StartupCatchupAtMs = store.Some(runAtMs), store.Some(runAtMs)
 	})

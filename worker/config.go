@@ -1,10 +1,6 @@
 package worker
 
-import (
-	"log/slog"
-
-	"github.com/rota-scheduler/rota/schedule"
-)
+import "github.com/rota-scheduler/rota/schedule"
 
 // Config is what the host pushes: a whole document, never a patch. It is
 // installed between turns; a version at or below the installed one is ignored.
@@ -102,5 +98,4 @@ const secretText = "[secret]"
 
 func (Secret) String() string               { return secretText }
 func (Secret) GoString() string             { return secretText }
-func (Secret) LogValue() slog.Value         { return slog.StringValue(secretText) }
 func (Secret) MarshalText() ([]byte, error) { return []byte(secretText), nil }

@@ -33,6 +33,7 @@ type desk struct {
 
 	launched []*Launch // in order, over the desk's life
 	canceled []*Cancel
+	sending  []*Deliver
 }
 
 func newDesk(t *testing.T) *desk {
@@ -123,6 +124,8 @@ func (d *desk) take() {
 			d.launched = append(d.launched, o.Launch)
 		case o.Cancel != nil:
 			d.canceled = append(d.canceled, o.Cancel)
+		case o.Deliver != nil:
+			d.sending = append(d.sending, o.Deliver)
 		}
 	}
 }
@@ -250,7 +253,10 @@ func (d *desk) checkMemory() {
 		if !ok {
 			j = nil
 		}
-		r, _ := t.runOf(f.receipt, j)
+		r, _, err := t.runOf(f.receipt, j)
+		if err != nil {
+			d.t.Fatal(err)
+		}
 		t.putRun(r)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -266,7 +272,7 @@ func sketch(st *state) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seq %d\n", st.seq)
 	for j := range st.jobs.Values() {
-		fmt.Fprintf(&b, "job %s %s %s due=%v plan=%v\n", j.ID, j.Definition, j.State, j.inDue, j.plan)
+		fmt.Fprintf(&b, "job %s %s %s due=%v plan=%v retry=%v\n", j.ID, j.Definition, j.State, j.inDue, j.plan, deref(j.retry))
 	}
 	for key := range st.due.All() {
 		fmt.Fprintf(&b, "due %s %d\n", key.jobID, key.deadlineMs)
@@ -278,8 +284,15 @@ func sketch(st *state) string {
 		}
 		fmt.Fprintf(&b, "open %s %s %s %d\n", r.JobID, r.ReceiptID, phase, r.SlotMs)
 	}
-	fmt.Fprintf(&b, "open runs %d\n", st.queue.Len()+st.active.Len())
+	fmt.Fprintf(&b, "open runs %d\n", st.queue.Len()+st.active.Len()+st.sent.Len())
 	return b.String()
+}
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
 }
 
 // codeOf is the code of a refusal, "" when there is none.

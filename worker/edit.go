@@ -124,7 +124,7 @@ func (t *turn) updateJob(c UpdateJob) (*Job, error) {
 	if j, err = t.define(j, change, c.Reason); err != nil {
 		return nil, err
 	}
-	if r, ok := t.st.open.Get(j.ID); ok && c.Stop && r.Phase == PhaseActive {
+	if r, ok := t.st.open.Get(j.ID); ok && c.Stop && r.Phase != PhaseRequested {
 		stop := Cancel{Reason: "stopped", Message: "stopped by an operator who disabled the job"}
 		if err := t.step(r, InStopped, &circumstance{cancel: stop}); err != nil {
 			return nil, err
@@ -164,6 +164,12 @@ func checkRevision(j *Job, expected string) error {
 // define writes a changed definition and lets the change act on the job's
 // deadline and on its open run.
 func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) {
+	var err error
+	if was.Enabled && change.Scheduling {
+		if was, err = t.passWait(was); err != nil { // by the old schedule
+			return nil, err
+		}
+	}
 	row := was.row()
 	row.Definition, row.UpdatedAtMs = change.Definition, t.now
 	if reason != "" {
@@ -179,8 +185,13 @@ func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) 
 	if j.SetAside != "" {
 		return nil, refuse(job.CodeInvalid, "cron.update", j.SetAside, "")
 	}
-	j.plan, j.RuntimeMs = was.plan, 0
-	var err error
+	j.plan, j.retry, j.RuntimeMs = was.plan, was.retry, 0
+	if change.Schedule && j.retry != nil {
+		if err := store.DeleteRetry(t.tx, j.ID); err != nil {
+			return nil, err
+		}
+		j.retry = nil
+	}
 	if change.Scheduling {
 		if j, err = t.reschedule(was, j, change); err != nil {
 			return nil, err
@@ -206,7 +217,7 @@ func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) 
 		if err := t.step(r, inputOf(change), nil); err != nil {
 			return nil, err
 		}
-		if change.Disabled && change.Schedule && r.Phase == PhaseActive { // both are the newer word
+		if change.Disabled && change.Schedule && r.Phase != PhaseRequested { // both are the newer word
 			if r, ok = t.st.open.Get(j.ID); ok {
 				if err := t.step(r, InRescheduled, nil); err != nil {
 					return nil, err
@@ -281,10 +292,10 @@ func (t *turn) removeJob(c RemoveJob) (Removed, error) {
 	if err := t.deleteJob(j); err != nil {
 		return Removed{}, err
 	}
-	if open && r.Phase == PhaseActive {
+	if open && r.Phase != PhaseRequested {
 		answer.CleanupPending = true
 		gone := *r
-		gone.Gone = &goneJob{name: j.Name, agentID: j.def.AgentID}
+		gone.Gone = j.gone()
 		t.putRun(&gone)
 		ended := Cancel{Reason: "removed", Message: "the job was removed while it ran"}
 		if err := t.step(&gone, InRemoved, &circumstance{cancel: ended}); err != nil {
@@ -297,6 +308,9 @@ func (t *turn) removeJob(c RemoveJob) (Removed, error) {
 // deleteJob deletes the row and all that is only about the job's future.
 func (t *turn) deleteJob(j *Job) error {
 	if err := store.DeletePlan(t.tx, j.ID, 0); err != nil {
+		return err
+	}
+	if err := store.DeleteRetry(t.tx, j.ID); err != nil {
 		return err
 	}
 	if err := store.DeleteJob(t.tx, j.ID); err != nil {

@@ -19,23 +19,29 @@ type entry struct {
 	ErrorReason      string          `json:"errorReason,omitempty"`
 	Summary          string          `json:"summary,omitempty"`
 	Diagnostics      json.RawMessage `json:"diagnostics,omitempty"`
-	DeliveryStatus   string          `json:"deliveryStatus"`
-	StoreKey         string          `json:"storeKey"`
-	RunID            string          `json:"runId"`
-	RunAtMs          int64           `json:"runAtMs"`
-	DurationMs       int64           `json:"durationMs"`
-	NextRunAtMs      int64           `json:"nextRunAtMs,omitempty"`
+	Delivered        *bool           `json:"delivered,omitempty"`
+	DeliveryStatus   DeliveryStatus  `json:"deliveryStatus"`
+	DeliveryError    string          `json:"deliveryError,omitempty"`
+	// SuppressionReason is why a good run had nothing to deliver: empty, silent.
+	SuppressionReason string          `json:"deliverySuppressionReason,omitempty"`
+	Delivery          json.RawMessage `json:"delivery,omitempty"`
+	StoreKey          string          `json:"storeKey"`
+	RunID             string          `json:"runId"`
+	RunAtMs           int64           `json:"runAtMs"`
+	DurationMs        int64           `json:"durationMs"`
+	NextRunAtMs       int64           `json:"nextRunAtMs,omitempty"`
 
 	// rota's own, beside the contract's.
-	Trigger     Trigger         `json:"trigger"`
-	StartedAtMs int64           `json:"startedAtMs,omitempty"` // wall time just after the process existed
-	SlotMs      int64           `json:"slotMs,omitempty"`      // timed runs: the natural slot
-	LateMs      *int64          `json:"lateMs,omitempty"`      // started − slot
-	Attempt     int             `json:"attempt,omitempty"`
-	WaitedMs    int64           `json:"waitedMs,omitempty"` // request to activation
-	Output      *Output         `json:"output,omitempty"`
-	Reason      string          `json:"reason,omitempty"`      // skips: why
-	Interrupted json.RawMessage `json:"interrupted,omitempty"` // {reason, process}
+	Trigger      Trigger         `json:"trigger"`
+	StartedAtMs  int64           `json:"startedAtMs,omitempty"`  // wall time just after the process existed
+	SlotMs       int64           `json:"slotMs,omitempty"`       // timed runs: the natural slot
+	LateMs       *int64          `json:"lateMs,omitempty"`       // started − slot
+	OriginSlotMs int64           `json:"originSlotMs,omitempty"` // retries: the natural slot that failed first
+	Attempt      int             `json:"attempt,omitempty"`
+	WaitedMs     int64           `json:"waitedMs,omitempty"` // request to activation
+	Output       *Output         `json:"output,omitempty"`
+	Reason       string          `json:"reason,omitempty"`      // skips: why
+	Interrupted  json.RawMessage `json:"interrupted,omitempty"` // {reason, process}
 }
 
 // diagnosticsLimit is how many entries, and how many characters of each and of
@@ -96,12 +102,15 @@ func (e *entry) taskStatus() string {
 // completes the entry with what the ledger knows of the run.
 func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 	e.Kind, e.StoreKey, e.RunID, e.Trigger, e.SlotMs = "cron-run", t.id.storeKey, r.RunID, r.Trigger, r.SlotMs
-	e.DeliveryStatus = "not-requested"
+	e.OriginSlotMs = r.OriginSlotMs
+	if e.DeliveryStatus == "" {
+		e.DeliveryStatus = DeliveryNotRequested
+	}
 	if e.RunAtMs == 0 {
 		e.RunAtMs = endedAtMs
 	}
 	if r.ActiveAtMs != 0 {
-		e.Attempt, e.WaitedMs = 1, max(0, r.ActiveAtMs-r.RequestedAtMs)
+		e.Attempt, e.WaitedMs = max(1, r.Attempt), max(0, r.ActiveAtMs-r.RequestedAtMs)
 	}
 	if e.StartedAtMs != 0 && r.timed() {
 		late := e.StartedAtMs - r.SlotMs
@@ -147,10 +156,18 @@ func taskID(receiptID string, runAtMs int64) string {
 	return h[:8] + "-" + h[8:12] + "-8" + h[13:16] + "-a" + h[17:20] + "-" + h[20:32]
 }
 
+// nothingIntended is the delivery of a run that had none to make, as clients
+// read it; rows leave it out.
+var nothingIntended = json.RawMessage(`{"intended":{"source":"explicit"}}`)
+
 // wireEntry is a stored detail as clients read it: what only storage needs is
 // left out, what is known from the row is put in front.
 func wireEntry(jobID string, endedAtMs int64, detail json.RawMessage, jobName string) json.RawMessage {
-	out, err := rawjson.Set(detail, rawjson.Member{Key: "kind"}, rawjson.Member{Key: "storeKey"})
+	edits := []rawjson.Member{{Key: "kind"}, {Key: "storeKey"}}
+	if rawjson.Get(detail, "delivery") == nil && string(rawjson.Get(detail, "deliveryStatus")) == `"not-requested"` {
+		edits = append(edits, rawjson.Member{Key: "delivery", Value: nothingIntended})
+	}
+	out, err := rawjson.Set(detail, edits...)
 	if err != nil {
 		out = []byte("{}")
 	}

@@ -7,14 +7,15 @@ const (
 	EventJobAdded    = "job.added"
 	EventJobUpdated  = "job.updated"
 	EventJobRemoved  = "job.removed"
-	EventRequested   = "run.requested" // a request is committed; nothing has started
-	EventStarted     = "run.started"   // activation is committed; the launcher has it next
-	EventFinished    = "run.finished"  // terminal, whatever the status; Entry is the history entry
-	EventSkippedSlot = "slot.skipped"  // slots decided against; Detail names the rule
-	EventRecovered   = "recovery"      // what a start found and did
-	EventWarning     = "warning"       // clock correction, storage trouble
-	EventNoted       = "noted"         // a commit that changed only deadlines
-	EventProcess     = "run.process"   // a run's process exists; published, not stored, and without a seq
+	EventRequested   = "run.requested"  // a request is committed; nothing has started
+	EventStarted     = "run.started"    // activation is committed; the launcher has it next
+	EventDelivering  = "run.delivering" // executed; the result is committed and its delivery begins
+	EventFinished    = "run.finished"   // terminal, whatever the status; Entry is the history entry
+	EventSkippedSlot = "slot.skipped"   // slots decided against; Detail names the rule
+	EventRecovered   = "recovery"       // what a start found and did
+	EventWarning     = "warning"        // clock correction, storage trouble
+	EventNoted       = "noted"          // a commit that changed only deadlines
+	EventProcess     = "run.process"    // a run's process exists; published, not stored, and without a seq
 )
 
 // Event is one committed fact. Seq is unique and rises with the commits.

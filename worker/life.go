@@ -17,6 +17,11 @@ const (
 	// runningReceiptId, and the launcher has it or is about to. A crash leaves
 	// marker and receipt, and the next start asks the launch log.
 	PhaseActive
+	// PhaseDelivering: executed, and its result is kept in rota_outbox while it is
+	// sent; receipt and markers are those of an active run. It holds its job and
+	// no place. A crash leaves them, and the next start asks the launch log
+	// whether a send may have reached the receiver.
+	PhaseDelivering
 	// PhaseDone: receipt terminal, history written, markers gone, all in one
 	// commit. Nothing leaves it.
 	PhaseDone
@@ -46,9 +51,11 @@ const (
 	InRestartKeyed                  // restart; it waits under an id that can be read, and is still wanted
 	InRestartLost                   // restart; it waits and cannot or must not be resumed
 	InRestartOrphan                 // restart; a receipt without its job or marker
-	InExecuted                      // execution is done and a delivery follows (comes with deliveries)
-	InRestartExecuted               // restart; an execution result is kept (comes with deliveries)
-	InRetry                         // a failed run is tried again (comes with retries)
+	InExecuted                      // the launcher reports the end of execution, and a delivery follows
+	InDelivered                     // the launcher reports the end of the delivery
+	InUnsent                        // the launcher is stopping between two attempts: nothing is in flight
+	InRestartUnsent                 // restart; a result is kept, and every send of it was answered
+	InRestartSent                   // restart; a result is kept, and a send of it may have arrived
 	inputs
 )
 
@@ -70,7 +77,10 @@ const (
 	DoRequeue                 // the activation is taken back, under the same id
 	DoKeep                    // it stays as it is, under the same id
 	DoInterrupt               // receipt interrupted, history error; nothing is run again
-	DoReserved                // a place kept for what comes later; no code produces the input yet
+	DoDeliver                 // the result is kept and handed to the launcher to be sent
+	DoResume                  // the kept result is handed to the launcher again
+	DoHold                    // the sends that were answered are counted; the next start goes on
+	DoConclude                // receipt, history and state by the kept result and what became of its delivery
 )
 
 // Transition is one cell of the table of a run's life.
@@ -112,9 +122,11 @@ var life = [phases][inputs]Transition{
 		InRestartKeyed:     {PhaseNone, DoNothing, "", "nothing to resume"},
 		InRestartLost:      {PhaseNone, DoNothing, "", "nothing to record"},
 		InRestartOrphan:    {PhaseNone, DoNothing, "", "nothing to record"},
-		InExecuted:         {PhaseNone, DoReserved, "", "with deliveries"},
-		InRestartExecuted:  {PhaseNone, DoReserved, "", "with deliveries"},
-		InRetry:            {PhaseNone, DoReserved, "", "with retries"},
+		InExecuted:         {PhaseNone, DoNothing, "", "unknown id: ignored"},
+		InDelivered:        {PhaseNone, DoNothing, "", "unknown id: ignored"},
+		InUnsent:           {PhaseNone, DoNothing, "", "unknown id: ignored"},
+		InRestartUnsent:    {PhaseNone, DoNothing, "", "nothing is kept"},
+		InRestartSent:      {PhaseNone, DoNothing, "", "nothing is kept"},
 	},
 	PhaseRequested: {
 		InSlotDue:          {PhaseRequested, DoOverlap, "", "the job's timed run is open"},
@@ -136,9 +148,11 @@ var life = [phases][inputs]Transition{
 		InRestartKeyed:     {PhaseRequested, DoKeep, "", "resumes under the same id"},
 		InRestartLost:      {PhaseDone, DoSkip, store.ReceiptSkipped, "its launch context was lost or is no longer wanted"},
 		InRestartOrphan:    {PhaseDone, DoInterrupt, store.ReceiptInterrupted, "its job or marker is gone"},
-		InExecuted:         {PhaseRequested, DoReserved, "", "with deliveries"},
-		InRestartExecuted:  {PhaseRequested, DoReserved, "", "with deliveries"},
-		InRetry:            {PhaseRequested, DoReserved, "", "with retries"},
+		InExecuted:         {PhaseRequested, DoNothing, "", "it was not handed out: ignored"},
+		InDelivered:        {PhaseRequested, DoNothing, "", "it was not handed out: ignored"},
+		InUnsent:           {PhaseRequested, DoNothing, "", "it was not handed out: ignored"},
+		InRestartUnsent:    {PhaseRequested, DoNothing, "", "nothing is kept"},
+		InRestartSent:      {PhaseRequested, DoNothing, "", "nothing is kept"},
 	},
 	PhaseActive: {
 		InSlotDue:          {PhaseActive, DoOverlap, "", "the job's timed run is open"},
@@ -160,9 +174,37 @@ var life = [phases][inputs]Transition{
 		InRestartKeyed:     {PhaseActive, DoNothing, "", "not a waiting run"},
 		InRestartLost:      {PhaseActive, DoNothing, "", "not a waiting run"},
 		InRestartOrphan:    {PhaseDone, DoInterrupt, store.ReceiptInterrupted, "its job or marker is gone"},
-		InExecuted:         {PhaseActive, DoReserved, "", "with deliveries"},
-		InRestartExecuted:  {PhaseDone, DoReserved, "", "with deliveries"},
-		InRetry:            {PhaseActive, DoReserved, "", "with retries"},
+		InExecuted:         {PhaseDelivering, DoDeliver, "", "the result is committed before the first send"},
+		InDelivered:        {PhaseActive, DoNothing, "", "nothing is being delivered: ignored"},
+		InUnsent:           {PhaseActive, DoNothing, "", "nothing is being delivered: ignored"},
+		InRestartUnsent:    {PhaseActive, DoNothing, "", "nothing is kept"},
+		InRestartSent:      {PhaseActive, DoNothing, "", "nothing is kept"},
+	},
+	PhaseDelivering: {
+		InSlotDue:          {PhaseDelivering, DoOverlap, "", "the job's timed run is open"},
+		InSlotBehind:       {PhaseDelivering, DoWait, "", "the job's manual run is open"},
+		InAsked:            {PhaseDelivering, DoRefuse, "", "already running: its result is being delivered"},
+		InPlaceFree:        {PhaseDelivering, DoNothing, "", "it needs no place"},
+		InUnrunnable:       {PhaseDelivering, DoNothing, "", "it has run"},
+		InEdited:           {PhaseDelivering, DoNothing, "", "its result is kept"},
+		InRescheduled:      {PhaseDelivering, DoMarkEdit, "", "its end keeps the newer schedule"},
+		InDisabled:         {PhaseDelivering, DoNothing, "", "it may end; its end keeps the job disabled"},
+		InRemoved:          {PhaseDelivering, DoCancel, "", "its delivery is asked to end; recorded without a job row"},
+		InRefused:          {PhaseDelivering, DoNothing, "", "it was launched: ignored"},
+		InUnlaunched:       {PhaseDelivering, DoNothing, "", "it was launched: ignored"},
+		InStopped:          {PhaseDelivering, DoCancel, "", "its delivery is asked to end"},
+		InOutcome:          {PhaseDelivering, DoNothing, "", "late: its result is kept"},
+		InRestartFinalized: {PhaseDone, DoRestore, byOutcome, "its end is in the history; nothing is sent again"},
+		InRestartUnstarted: {PhaseDelivering, DoNothing, "", "it has run"},
+		InRestartUncertain: {PhaseDelivering, DoNothing, "", "it has run"},
+		InRestartKeyed:     {PhaseDelivering, DoNothing, "", "not a waiting run"},
+		InRestartLost:      {PhaseDelivering, DoNothing, "", "not a waiting run"},
+		InRestartOrphan:    {PhaseDelivering, DoNothing, "", "its result is kept"},
+		InExecuted:         {PhaseDelivering, DoNothing, "", "late: its result is kept"},
+		InDelivered:        {PhaseDone, DoConclude, byOutcome, "its result, and what became of its delivery"},
+		InUnsent:           {PhaseDelivering, DoHold, "", "nothing is in flight; the next start goes on"},
+		InRestartUnsent:    {PhaseDelivering, DoResume, "", "nothing was sent that is not answered"},
+		InRestartSent:      {PhaseDone, DoConclude, byOutcome, "its result; the delivery is unknown and not sent again"},
 	},
 	PhaseDone: {
 		InSlotDue:          {PhaseDone, DoNothing, "", "terminal: a new slot is a new run"},
@@ -184,26 +226,29 @@ var life = [phases][inputs]Transition{
 		InRestartKeyed:     {PhaseDone, DoNothing, "", "terminal"},
 		InRestartLost:      {PhaseDone, DoNothing, "", "terminal"},
 		InRestartOrphan:    {PhaseDone, DoNothing, "", "terminal"},
-		InExecuted:         {PhaseDone, DoReserved, "", "with deliveries"},
-		InRestartExecuted:  {PhaseDone, DoReserved, "", "with deliveries"},
-		InRetry:            {PhaseDone, DoReserved, "", "with retries"},
+		InExecuted:         {PhaseDone, DoNothing, "", "late: ignored by id"},
+		InDelivered:        {PhaseDone, DoNothing, "", "late: ignored by id"},
+		InUnsent:           {PhaseDone, DoNothing, "", "late: ignored by id"},
+		InRestartUnsent:    {PhaseDone, DoNothing, "", "terminal"},
+		InRestartSent:      {PhaseDone, DoNothing, "", "terminal"},
 	},
 }
 
 // Names for documentation, decision rows and test output.
 var (
-	phaseNames = [phases]string{"none", "requested", "active", "done"}
+	phaseNames = [phases]string{"none", "requested", "active", "delivering", "done"}
 	inputNames = [inputs]string{
 		"slot due", "slot due behind a manual run", "asked for", "a place is free", "may not start",
 		"edited", "rescheduled", "disabled", "removed", "refused at the live check", "not launched before the stop",
 		"stopped", "outcome",
 		"restart, history row found", "restart, not in the launch log", "restart, may have started",
 		"restart, waiting under a readable id", "restart, waiting and lost", "restart, no job or marker",
-		"executed, delivery to follow", "restart, execution result kept", "retry",
+		"executed, delivery to follow", "delivery ended", "delivery not ended before the stop",
+		"restart, result kept and every send answered", "restart, result kept and a send unanswered",
 	}
 	effectNames = [...]string{
 		"nothing", "refuse", "request", "overlap", "wait", "activate", "skip", "cancel", "mark the edit", "settle",
-		"restore", "requeue", "keep", "interrupt", "reserved",
+		"restore", "requeue", "keep", "interrupt", "deliver", "resume", "hold", "conclude",
 	}
 )
 

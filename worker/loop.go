@@ -81,7 +81,7 @@ func receiptsKept(s *store.Store, c *Config) int {
 func (t *turn) rebuild() {
 	for j := range t.st.jobs.Values() {
 		next := newJob(j.row(), t.cfg.DST, t.cfg.Zone)
-		next.plan = j.plan
+		next.plan, next.retry = j.plan, j.retry
 		t.putJob(next)
 	}
 	t.rebuilt = true
@@ -171,11 +171,20 @@ func (w *Worker) closedTo(command any) error {
 // ended: a late message is ignored by id.
 func (t *turn) takeOutcome(o *Outcome) error {
 	r, ok := t.st.active.Get(o.ReceiptID)
+	if o.Delivery != nil {
+		r, ok = t.st.sent.Get(o.ReceiptID)
+	}
 	if !ok {
 		return nil
 	}
 	in := InOutcome
 	switch {
+	case o.Delivery != nil && o.Delivery.Stopped:
+		in = InUnsent
+	case o.Delivery != nil:
+		in = InDelivered
+	case o.Kind != KindRefused && t.sends(r, o):
+		in = InExecuted
 	case o.Kind == KindRefused && o.Interrupted != "" && !r.Canceled:
 		in = InUnlaunched
 	case o.Kind == KindRefused:
@@ -264,6 +273,9 @@ func (m marks) hit() {
 	}
 	if m.activated {
 		failpoint.Hit("active-committed")
+	}
+	if m.executed {
+		failpoint.Hit("executed-committed")
 	}
 	if m.ended {
 		failpoint.Hit("result-committed")

@@ -33,7 +33,10 @@ func (t *turn) runJob(c RunJob) (RunAnswer, error) {
 		return RunAnswer{RunID: rec.RequestRunID}, err // its key is forgotten, its receipt is not
 	}
 	if why := j.unrunnable(); why != "" {
-		if j.SetAside != "" { // its state is not ours to write
+		if j.SetAside != "" { // of its state only the count is ours to write
+			if err := t.noteScheduleError(j); err != nil {
+				return RunAnswer{}, err
+			}
 			return RunAnswer{Reason: "invalid-spec"}, t.record(r, entry{Status: StatusSkipped, CompletionStatus: "failed", Error: why, Reason: why}, t.now)
 		}
 		return RunAnswer{Reason: "invalid-spec"}, t.step(r, InUnrunnable, &circumstance{reason: why})

@@ -17,7 +17,8 @@ type state struct {
 	due    tree[dueKey, string] // job ids by their next deadline; only what may be requested when due
 	open   tree[string, *Run]   // the open run of each job, by job id
 	queue  tree[queueKey, *Run] // requested runs in picking order
-	active tree[string, *Run]   // active runs by receipt id
+	active tree[string, *Run]   // active runs by receipt id: these hold places
+	sent   tree[string, *Run]   // delivering runs by receipt id
 	byRun  tree[string, *Run]   // open runs by public id
 	// grown are jobs whose receipts and history grew since retention looked:
 	// trimming each run's own would double what a busy turn writes.
@@ -37,6 +38,7 @@ func newState() state {
 		open:   newTree[string, *Run](strings.Compare),
 		queue:  newTree[queueKey, *Run](compareQueue),
 		active: newTree[string, *Run](strings.Compare),
+		sent:   newTree[string, *Run](strings.Compare),
 		byRun:  newTree[string, *Run](strings.Compare),
 		grown:  newTree[string, struct{}](strings.Compare),
 	}
@@ -89,6 +91,7 @@ type Job struct {
 	state   store.State
 	timing  schedule.Schedule // the zero value never fires
 	plan    []store.PlanRow   // missed slots that will be run late, in order of their start
+	retry   *store.Retry      // the next attempt after a failure; it stands while the deadline is its own
 	decoded bool              // state could be read, so it may be written
 	// inDue says that dueAt is this job's key in state.due.
 	inDue bool
@@ -115,7 +118,11 @@ type Run struct {
 	Trigger   Trigger
 	Mode      string // manual runs
 	Phase     Phase
-	SlotMs    int64 // natural slot; 0 for manual and event runs
+	SlotMs    int64 // natural slot, or a retry's own deadline; 0 for manual and event runs
+	// OriginSlotMs is the natural slot that a retry tries again, 0 where it is
+	// not known; Attempt counts from 1, which 0 means too.
+	OriginSlotMs int64
+	Attempt      int
 	// RequestedAtMs is the reservation, ActiveAtMs the activation, 0 before it.
 	RequestedAtMs int64
 	ActiveAtMs    int64
@@ -128,9 +135,17 @@ type Run struct {
 }
 
 // goneJob is the part of a removed job that its active run still reports.
-type goneJob struct{ name, agentID string }
+type goneJob struct {
+	name, agentID string
+	delivery      job.DeliverySpec
+}
+
+func (j *Job) gone() *goneJob { return &goneJob{j.Name, j.def.AgentID, j.def.Delivery} }
 
 func (r *Run) timed() bool { return r.SlotMs != 0 }
+
+// invalidSchedule begins the reason of a job whose schedule gives no times.
+const invalidSchedule = "invalid-schedule: "
 
 // newJob builds the memory of a row. A row that cannot be used is set aside
 // with the reason: it stays in the table as it is, and its siblings go on.
@@ -155,7 +170,7 @@ func newJob(row store.JobRow, dst schedule.DST, zone string) *Job {
 	}
 	j.Name, j.Enabled = j.def.Name, j.def.Enabled
 	if j.timing, err = j.def.Compile(dst, zone); err != nil {
-		j.SetAside = "invalid-schedule: " + err.Error()
+		j.SetAside = invalidSchedule + err.Error()
 	}
 	return j
 }
@@ -177,8 +192,8 @@ func (j *Job) unrunnable() string {
 	if j.SetAside != "" {
 		return j.SetAside
 	}
-	if j.def.Payload.Command == nil {
-		return "payload kind \"" + j.def.PayloadKind + "\" is not available in this build; available: command"
+	if j.def.Payload.Command == nil && j.def.Payload.HTTP == nil {
+		return "payload kind \"" + j.def.PayloadKind + "\" is not available in this build; available: command, http"
 	}
 	return ""
 }

@@ -38,12 +38,17 @@ func (t *turn) timedRun(j *Job) *Run {
 	if p, ok := j.nextPlan(); ok {
 		slotMs, trigger = p.SlotMs, TriggerCatchUp
 	}
+	origin, attempt := int64(0), 1
+	if retry, ok := j.attempting(); ok && trigger == TriggerTimer {
+		trigger, origin, attempt = TriggerRetry, retry.OriginMs, retry.Attempt
+	}
 	again := ""
 	if c := j.state.RotaConsumedMs; c.Set && slotMs <= c.N && trigger == TriggerTimer && j.timedOneShot() {
 		again = strconv.FormatInt(j.UpdatedMs, 10) // a one-shot deliberately opened again
 	}
 	id := store.SlotID(t.id.storeKey, j.ID, slotMs, again)
 	return &Run{ReceiptID: id, RunID: id, JobID: j.ID, Trigger: trigger, SlotMs: slotMs, RequestedAtMs: t.now,
+		OriginSlotMs: origin, Attempt: attempt,
 		order: queueKey{slotMs, j.SortOrder, j.UpdatedMs, j.ID, id}}
 }
 
@@ -162,7 +167,9 @@ func (t *turn) activate(r *Run) error {
 	next := *r
 	next.Phase, next.ActiveAtMs = PhaseActive, t.now
 	t.putRun(&next)
-	t.orders = append(t.orders, Order{Launch: launchOf(j, &next)})
+	launch := launchOf(j, &next)
+	launch.Net = &t.cfg.Net
+	t.orders = append(t.orders, Order{Launch: launch})
 	t.wrote, t.marks.activated = true, true
 	return t.emit(Event{Kind: EventStarted, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(r.Trigger)})
 }
@@ -170,7 +177,7 @@ func (t *turn) activate(r *Run) error {
 // launchOf is what the launcher gets for an active run.
 func launchOf(j *Job, r *Run) *Launch {
 	return &Launch{ReceiptID: r.ReceiptID, RunID: r.RunID, JobID: j.ID, JobName: j.Name, Trigger: r.Trigger,
-		SlotMs: r.SlotMs, RunAtMs: r.ActiveAtMs, Attempt: 1, Mode: r.Mode, Payload: j.def.Payload}
+		SlotMs: r.SlotMs, RunAtMs: r.ActiveAtMs, Attempt: max(1, r.Attempt), Mode: r.Mode, Payload: j.def.Payload}
 }
 
 func errNoJob(op, id string) error {

@@ -164,8 +164,14 @@ func (t *turn) whyRan(j *Job, slotMs int64) ([]Decision, error) {
 	}
 	if open, isOpen := t.st.open.Get(j.ID); isOpen && open.SlotMs == slotMs {
 		all = append(all, t.at(RuleDue, open.RequestedAtMs, map[string]any{"runId": open.RunID, "trigger": open.Trigger}))
-		if open.Phase == PhaseActive {
-			return append(all, t.at(RuleStarted, open.ActiveAtMs, map[string]any{"runId": open.RunID})), nil
+		if open.ActiveAtMs != 0 {
+			all = append(all, t.at(RuleStarted, open.ActiveAtMs, map[string]any{"runId": open.RunID}))
+		}
+		switch open.Phase {
+		case PhaseActive:
+			return all, nil
+		case PhaseDelivering:
+			return append(all, t.verdict(RuleDelivering, map[string]any{"runId": open.RunID})), nil
 		}
 		queued, active := t.st.queue.Len(), t.st.active.Len()
 		return append(all, t.verdict(RuleWaiting, map[string]any{"queued": queued, "active": active, "maxConcurrentRuns": t.cfg.MaxConcurrent})), nil
@@ -193,6 +199,8 @@ func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
 		return t.verdict(RuleBeforeActive, map[string]any{"activatedAtMs": a.N, "createdAtMs": j.def.CreatedAtMs})
 	case len(j.plan) > 0:
 		return t.verdict(RulePlanned, map[string]any{"plan": j.plan})
+	case hasNext && slotMs < next && slotMs > j.state.RotaConsumedMs.N && j.retry != nil && j.retry.DeadlineMs == next:
+		return t.verdict(RuleBackoff, map[string]any{"nextRunAtMs": next, "consecutiveErrors": j.state.ConsecutiveErrors.N})
 	case hasNext && next <= t.now:
 		return t.verdict(RuleWaiting, map[string]any{"nextRunAtMs": next})
 	}

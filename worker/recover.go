@@ -60,6 +60,17 @@ func load(tx *store.Tx, cfg *Config) (state, error) {
 			t.putJob(&next)
 		}
 	}
+	retries, err := store.Retries(tx)
+	if err != nil {
+		return state{}, err
+	}
+	for _, r := range retries {
+		if j, ok := t.st.jobs.Get(r.JobID); ok {
+			next := *j
+			next.retry = &r
+			t.putJob(&next)
+		}
+	}
 	t.st.seq, err = store.LastSeq(tx)
 	return t.st, err
 }
@@ -85,8 +96,27 @@ func openRuns(tx *store.Tx, st *state) ([]found, error) {
 	return all, nil
 }
 
-// runOf rebuilds a run from its receipt and its job's marker.
-func (t *turn) runOf(rec store.Receipt, j *Job) (r *Run, marked bool) {
+// runOf rebuilds a run from its receipt, its job's marker and its kept result.
+// marked says that the job or a result knows of it.
+func (t *turn) runOf(rec store.Receipt, j *Job) (r *Run, marked bool, err error) {
+	r, marked = t.runByMarker(rec, j)
+	row, ok, err := store.OutboxByReceipt(t.tx, rec.ID)
+	if err != nil || !ok {
+		return r, marked, err
+	}
+	var k kept
+	if err := json.Unmarshal(row.Result, &k); err != nil {
+		return r, marked, err
+	}
+	r.Phase, r.ActiveAtMs = PhaseDelivering, k.Entry.RunAtMs
+	if j == nil {
+		r.Gone = &goneJob{name: k.JobName}
+	}
+	return r, true, nil
+}
+
+// runByMarker is the run as its receipt's key and its job's marker tell it.
+func (t *turn) runByMarker(rec store.Receipt, j *Job) (r *Run, marked bool) {
 	key := store.ParseRunKey(rec.ID)
 	if key.StoreKey != t.id.storeKey || key.JobID != rec.JobID {
 		key = store.RunKey{} // copied from elsewhere: an old id
@@ -102,6 +132,9 @@ func (t *turn) runOf(rec store.Receipt, j *Job) (r *Run, marked bool) {
 		r.Trigger, r.SlotMs, orderMs = TriggerTimer, key.SlotMs, key.SlotMs
 		if j != nil && len(j.plan) > 0 && j.plan[0].SlotMs == key.SlotMs {
 			r.Trigger = TriggerCatchUp
+		}
+		if j != nil && j.retry != nil && j.retry.DeadlineMs == key.SlotMs {
+			r.Trigger, r.OriginSlotMs, r.Attempt = TriggerRetry, j.retry.OriginMs, j.retry.Attempt
 		}
 	case "manual":
 		r.Trigger, r.Mode = TriggerManual, key.Mode
@@ -147,7 +180,10 @@ func (t *turn) recoverRun(f found, rc *recovery) error {
 	if !hasJob {
 		j = nil
 	}
-	r, marked := t.runOf(f.receipt, j)
+	r, marked, err := t.runOf(f.receipt, j)
+	if err != nil {
+		return err
+	}
 	t.putRun(r)
 	if !marked {
 		r.ActiveAtMs = f.receipt.StartedAtMs
@@ -161,6 +197,9 @@ func (t *turn) recoverRun(f found, rc *recovery) error {
 	case finished:
 		rc.restored++
 		return t.step(r, InRestartFinalized, &circumstance{row: row})
+	case r.Phase == PhaseDelivering:
+		rc.restored++
+		return t.recoverDelivery(r, f.receipt.ErrorText, logged, rc)
 	case !marked:
 		rc.interrupt++
 		return t.step(r, InRestartOrphan, &circumstance{process: loggedOrNil(logged, inLog)})
@@ -185,6 +224,24 @@ func loggedOrNil(l Logged, ok bool) *Logged {
 		return nil
 	}
 	return &l
+}
+
+// recoverDelivery settles a run whose result was being delivered. It is sent
+// again only where the launch log of that time shows that every send so far was
+// answered: anything else may have arrived.
+func (t *turn) recoverDelivery(r *Run, stopped string, logged Logged, rc *recovery) error {
+	row, _, err := store.OutboxByReceipt(t.tx, r.ReceiptID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !rc.logKnown || !rc.sameBoot || logged.Sends > row.Answered:
+		return t.step(r, InRestartSent, nil)
+	case stopped != "":
+		end := DeliveryEnd{Status: NotDelivered, Error: stopped, Answered: row.Answered, EndedAtMs: t.now}
+		return t.step(r, InDelivered, &circumstance{outcome: &Outcome{ReceiptID: r.ReceiptID, Delivery: &end}})
+	}
+	return t.step(r, InRestartUnsent, nil)
 }
 
 // resume keeps a waiting run that is still wanted, and skips any other.
@@ -270,9 +327,13 @@ func (t *turn) passRun(j *Job, r *Run) error {
 	if _, planned := j.nextPlan(); planned || !ok || deadlineMs > r.ActiveAtMs {
 		return nil
 	}
+	j, err := t.passWait(j)
+	if err != nil {
+		return err
+	}
 	passed := schedule.Due(j.timing, deadlineMs-1, r.ActiveAtMs, schedule.CatchUp{Policy: schedule.RunNone})
 	markMs := max(deadlineMs, passed.LastMs, j.state.RotaConsumedMs.N)
-	_, err := t.editState(j, func(s *store.State) {
+	_, err = t.editState(j, func(s *store.State) {
 		s.RotaConsumedMs = store.Some(markMs)
 		s.NextRunAtMs = store.Int{}
 		if next, ok := j.timing.Next(markMs); ok { // not from now: what was missed since is caught up
@@ -301,8 +362,10 @@ func (t *turn) interrupt(r *Run, logged *Logged) error {
 	if err != nil {
 		return err
 	}
+	none := false
 	e := entry{Status: StatusError, CompletionStatus: "failed", Error: interruptedText, RunAtMs: r.ActiveAtMs,
-		DurationMs: max(0, t.now-r.ActiveAtMs), Interrupted: account}
+		DurationMs: max(0, t.now-r.ActiveAtMs), Interrupted: account,
+		Delivered: &none, DeliveryStatus: DeliveryUnknown, DeliveryError: interruptedText}
 	if j, ok := t.st.jobs.Get(r.JobID); ok && !j.timedOneShot() && j.Enabled && j.SetAside == "" {
 		if err := t.passInterrupted(j, r); err != nil {
 			return err
@@ -330,6 +393,15 @@ func (t *turn) passInterrupted(j *Job, r *Run) error {
 // after an upgrade or when schedules are turned on again.
 func (t *turn) fillDeadlines() error {
 	for j := range t.st.jobs.Values() {
+		if err := t.noteScheduleError(j); err != nil {
+			return err
+		}
+		if j.SetAside == "" && j.state.ScheduleErrorCount.N != 0 {
+			var err error
+			if j, err = t.editState(j, func(s *store.State) { s.ScheduleErrorCount = store.Some(0) }); err != nil {
+				return err
+			}
+		}
 		if _, has := j.NextRunMs(); has || !j.Enabled || j.SetAside != "" {
 			continue
 		}

@@ -13,6 +13,8 @@ const (
 	RuleMissed       Rule = "missed"        // it passed while rota was not running, and the policy runs another or none
 	RuleInterrupted  Rule = "interrupted"   // the job's run was interrupted by a restart, which takes the slots of that time with it
 	RuleRefireGap    Rule = "refire-gap"    // less than two seconds after the end of the run before it
+	RuleBackoff      Rule = "backoff"       // the job waits after a failed run, and its next attempt comes later
+	RuleDelivering   Rule = "delivering"    // its run has ended, and the result is being delivered
 	RuleRescheduled  Rule = "rescheduled"   // it was due and not requested yet when the schedule was replaced
 	RuleManualDue    Rule = "manual-due"    // a manual run in mode due took its place
 	RuleKnown        Rule = "known"         // its run id is in the ledger already
@@ -40,6 +42,8 @@ var rules = map[Rule]ruleInfo{
 	RuleMissed:       {"skipped", "the slot passed while rota was not running"},
 	RuleInterrupted:  {"skipped", "the job's run was interrupted by a restart"},
 	RuleRefireGap:    {"skipped", "less than two seconds after the end of the run before it"},
+	RuleBackoff:      {"skipped", "the job waited after a failed run"},
+	RuleDelivering:   {"started", "the run has ended and its result is being delivered"},
 	RuleRescheduled:  {"skipped", "the schedule was replaced before the slot was requested"},
 	RuleManualDue:    {"skipped", "a manual run in mode due took its place"},
 	RuleKnown:        {"skipped", "the ledger already has a run under this slot's id"},

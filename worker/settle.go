@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/store/rawjson"
@@ -15,28 +16,40 @@ const refireGapMs = 2000
 // streaks and what becomes of its schedule. A second outcome finds the receipt
 // terminal and the run gone, and never gets here.
 func (t *turn) settle(r *Run, o *Outcome) error {
-	status, receipt := o.Status, string(o.Status)
-	if o.Interrupted != "" {
-		status, receipt = StatusError, store.ReceiptInterrupted
+	e, receipt, err := entryOf(r, o)
+	if err != nil {
+		return err
 	}
 	if done, err := store.FinishReceipt(t.tx, r.ReceiptID, receipt, o.EndedAtMs, o.Error); err != nil || !done {
 		return err
 	}
-	diagnostics, err := diagnosticsOf(o.Summary, o.Diagnostics)
-	if err != nil {
-		return err
-	}
-	e := entry{
-		Status: status, CompletionStatus: completion(status), Error: o.Error, ErrorReason: o.ErrorReason,
-		Summary: o.Summary, Diagnostics: diagnostics, RunAtMs: r.ActiveAtMs, StartedAtMs: o.StartedAtMs,
-		DurationMs: o.DurationMs, Output: o.Output,
-	}
-	if o.Interrupted != "" {
-		if e.Interrupted, err = interruption(o.Interrupted, o.Process, false); err != nil {
-			return err
+	if t.deliveryOf(r).Mode == "webhook" { // and nothing is sent
+		none := false
+		e.Delivered, e.DeliveryStatus, e.SuppressionReason = &none, NotDelivered, suppression(o)
+		if o.Interrupted != "" {
+			e.DeliveryStatus, e.DeliveryError = DeliveryUnknown, o.Error
 		}
 	}
+	e.CompletionStatus = completion(&e, false)
 	return t.conclude(r, e, o.EndedAtMs, conclusion{interrupted: o.Interrupted != ""})
+}
+
+// entryOf is the history entry of an execution as far as it is known when it
+// ends, and the receipt's terminal status.
+func entryOf(r *Run, o *Outcome) (e entry, receipt string, err error) {
+	status, receipt := o.Status, string(o.Status)
+	if o.Interrupted != "" {
+		status, receipt = StatusError, store.ReceiptInterrupted
+	}
+	e = entry{
+		Status: status, Error: o.Error, ErrorReason: o.ErrorReason, Summary: o.Summary, RunAtMs: r.ActiveAtMs,
+		StartedAtMs: o.StartedAtMs, DurationMs: o.DurationMs, Output: o.Output,
+	}
+	if e.Diagnostics, err = diagnosticsOf(o.Summary, o.Diagnostics); err != nil || o.Interrupted == "" {
+		return e, receipt, err
+	}
+	e.Interrupted, err = interruption(o.Interrupted, o.Process, false)
+	return e, receipt, err
 }
 
 // conclusion says how much of the usual rules an end follows.
@@ -48,6 +61,11 @@ type conclusion struct {
 // conclude is the part every end shares: the job's state, its one-shot rule
 // and deadline, the run's departure, the history row.
 func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
+	if r.Phase == PhaseDelivering {
+		if err := store.DeleteOutbox(t.tx, r.ReceiptID); err != nil {
+			return err
+		}
+	}
 	done := *r
 	done.Phase = PhaseDone
 	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil && j.decoded {
@@ -60,7 +78,7 @@ func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
 			return err
 		}
 		if _, stays := t.st.jobs.Get(j.ID); !stays {
-			done.Gone = &goneJob{name: j.Name, agentID: j.def.AgentID}
+			done.Gone = j.gone()
 		}
 	}
 	if err := t.forgetPlan(r); err != nil {
@@ -88,8 +106,14 @@ func applyEnd(s *store.State, e *entry, c conclusion, nowMs int64) {
 	s.LastDiagnostics = e.Diagnostics
 	s.LastDiagnosticSummary, _ = cutText(e.Summary, summaryChars)
 	s.LastDurationMs = store.Some(e.DurationMs)
-	s.LastDelivered, s.LastDeliveryStatus, s.LastDeliveryError = nil, "not-requested", ""
-	s.LastRunInterruptionReason = ""
+	s.LastDelivered, s.LastDeliveryStatus, s.LastDeliveryError = nil, string(e.DeliveryStatus), e.DeliveryError
+	if s.LastDeliveryStatus == "" {
+		s.LastDeliveryStatus = string(DeliveryNotRequested)
+	}
+	if e.Delivered != nil {
+		s.LastDelivered = json.RawMessage(strconv.FormatBool(*e.Delivered))
+	}
+	s.LastSuppressionReason, s.LastRunInterruptionReason = e.SuppressionReason, ""
 	switch {
 	case c.interrupted:
 		s.LastRunInterruptionReason = "gateway-restart"
@@ -103,24 +127,40 @@ func applyEnd(s *store.State, e *entry, c conclusion, nowMs int64) {
 }
 
 // afterEnd decides what the end of a run means for the job's schedule. The
-// deadline moved when the slot was requested; a newer edit stands as it is;
-// a manual run changes nothing here.
+// deadline moved when the slot was requested; a newer edit stands as it is; a
+// manual run changes nothing here, unless it stood for a slot.
 func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) error {
-	if _, has := j.NextRunMs(); r.Mode == "due" && j.timedOneShot() && !has && !edited {
-		return t.endOneShot(j, e) // it stood for the only slot
-	}
-	if edited || !r.timed() {
+	if edited || !r.timed() && r.Mode != "due" {
 		return nil
 	}
+	j, err := t.forgetRetry(j)
+	if err != nil {
+		return err
+	}
+	failed := e.Status == StatusError && j.state.LastRunInterruptionReason == ""
 	if j.timedOneShot() {
+		if _, has := j.NextRunMs(); !r.timed() && has {
+			return nil // moved to another time since
+		}
+		if failed {
+			return t.failOnce(j, r, e)
+		}
 		return t.endOneShot(j, e)
 	}
-	if j.def.Schedule.Kind != "cron" {
+	if !j.Enabled {
 		return nil
 	}
+	if failed {
+		return t.fail(j, r, e, endedAtMs)
+	}
+	return t.keepRefireGap(j, r, endedAtMs+refireGapMs)
+}
+
+// keepRefireGap jumps over the slots of a cron job that come too soon after the
+// end of its run.
+func (t *turn) keepRefireGap(j *Job, r *Run, freeMs int64) error {
 	nextMs, ok := j.NextRunMs()
-	freeMs := endedAtMs + refireGapMs
-	if !ok || nextMs >= freeMs || !j.Enabled {
+	if j.def.Schedule.Kind != "cron" || !r.timed() || !ok || nextMs >= freeMs {
 		return nil
 	}
 	markMs, err := t.pass(j, max(nextMs-1, j.state.RotaConsumedMs.N), freeMs-1, RuleRefireGap, openRun{r.RunID})
@@ -138,14 +178,6 @@ func (t *turn) endOneShot(j *Job, e *entry) error {
 		return t.deleteJob(j)
 	}
 	return t.setEnabled(j, false)
-}
-
-// completion is the whole run's verdict where nothing is delivered.
-func completion(s Status) string {
-	if s == StatusOK {
-		return "succeeded"
-	}
-	return "failed"
 }
 
 // skip ends a run that never started. A run that reached the ledger gets its

@@ -19,6 +19,10 @@ type openRun struct {
 // every later slot that has passed too, which are recorded under rule, and the
 // deadline becomes the next slot.
 func (t *turn) consume(j *Job, slotMs int64, rule Rule, detail any) (*Job, error) {
+	j, err := t.passWait(j)
+	if err != nil {
+		return nil, err
+	}
 	markMs, err := t.pass(j, max(slotMs, j.state.RotaConsumedMs.N), t.now, rule, detail)
 	if err != nil {
 		return nil, err
@@ -28,6 +32,10 @@ func (t *turn) consume(j *Job, slotMs int64, rule Rule, detail any) (*Job, error
 
 // advance raises the mark and sets the natural deadline behind it.
 func (t *turn) advance(j *Job, markMs int64) (*Job, error) {
+	j, err := t.passWait(j)
+	if err != nil {
+		return nil, err
+	}
 	return t.editState(j, func(s *store.State) {
 		s.RotaConsumedMs = store.Some(max(markMs, s.RotaConsumedMs.N))
 		s.StartupCatchupAtMs, s.PacedNextRunAtMs, s.ForcePreservedNextRunAtMs = store.Int{}, store.Int{}, store.Int{}

@@ -9,7 +9,7 @@ import (
 // fields it needs.
 type circumstance struct {
 	reason  string           // skip: the reason, as history shows it
-	outcome *Outcome         // InOutcome, InRefused
+	outcome *Outcome         // InOutcome, InRefused, InExecuted, InDelivered, InUnsent
 	row     store.HistoryRow // InRestartFinalized
 	process *Logged          // InRestartUncertain: what the launch log knows
 	cancel  Cancel           // InStopped, InRemoved
@@ -47,6 +47,17 @@ func (t *turn) step(r *Run, in Input, c *circumstance) error {
 		return t.keep(r)
 	case DoInterrupt:
 		return t.interrupt(r, c.process)
+	case DoDeliver:
+		return t.deliver(r, c.outcome)
+	case DoResume:
+		return t.resend(r)
+	case DoHold:
+		return t.hold(r, c.outcome.Delivery)
+	case DoConclude:
+		if in == InRestartSent {
+			return t.concludeDelivery(r, sentUnanswered())
+		}
+		return t.concludeDelivery(r, c.outcome.Delivery)
 	case DoRefuse:
 		return refuse(job.CodeConflict, "run", cell.Why, "")
 	}

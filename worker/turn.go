@@ -43,7 +43,7 @@ type turn struct {
 }
 
 // marks tell the crash tests what the commit holds.
-type marks struct{ requested, activated, ended bool }
+type marks struct{ requested, activated, executed, ended bool }
 
 // staging is what a savepoint must be able to take back beside the rows.
 type staging struct {
@@ -165,6 +165,7 @@ func (t *turn) dropJob(j *Job) {
 func (t *turn) putRun(r *Run) {
 	t.st.queue = t.st.queue.Delete(r.order)
 	t.st.active = t.st.active.Delete(r.ReceiptID)
+	t.st.sent = t.st.sent.Delete(r.ReceiptID)
 	t.st.open = t.st.open.Delete(r.JobID)
 	t.st.byRun = t.st.byRun.Delete(r.RunID)
 	switch r.Phase {
@@ -172,6 +173,8 @@ func (t *turn) putRun(r *Run) {
 		t.st.queue = t.st.queue.Put(r.order, r)
 	case PhaseActive:
 		t.st.active = t.st.active.Put(r.ReceiptID, r)
+	case PhaseDelivering:
+		t.st.sent = t.st.sent.Put(r.ReceiptID, r)
 	default:
 		t.reindex(r.JobID)
 		return

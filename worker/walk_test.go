@@ -328,6 +328,9 @@ func (k *walker) account() {
 			ranges = append(ranges, [2]int64{a, b})
 		}
 		next, _ := j.NextRunMs()
+		if _, waits := j.attempting(); waits {
+			next = 0 // what a wait jumps over is decided when it is over
+		}
 		for at, ok := j.timing.Next(j.def.CreatedAtMs); ok && at <= min(d.nowMs, max(next-1, j.state.RotaConsumedMs.N)); at, ok = j.timing.Next(at) {
 			n := 0
 			for _, r := range ranges {

@@ -274,7 +274,7 @@ func (w *Worker) stopped() bool {
 	case <-w.launcher:
 		return !w.takeBack()
 	default:
-		return w.st.active.Len() == 0 && w.orders.len() == 0
+		return w.st.active.Len() == 0 && w.st.sent.Len() == 0 && w.orders.len() == 0
 	}
 }
 
