@@ -18,7 +18,10 @@ func TestCase081SecondsAreNotMilliseconds(t *testing.T) {
 	runDocument(t, "case-081-seconds-as-milliseconds.txt")
 }
 
-func TestCase083TinyInterval(t *testing.T)    { runDocument(t, "case-083-tiny-interval.txt") }
+func TestCase083TinyInterval(t *testing.T) { runDocument(t, "case-083-tiny-interval.txt") }
+func TestCase089SecretsOutOfAddressesAndHeaders(t *testing.T) {
+	runDocument(t, "case-089-secrets.txt")
+}
 func TestCase114DefaultsAreSaid(t *testing.T) { runDocument(t, "case-114-defaults-are-said.txt") }
 func TestCase127OneShotInThePast(t *testing.T) {
 	runDocument(t, "case-127-past-one-shot.txt")

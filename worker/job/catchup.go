@@ -37,19 +37,52 @@ func decodeCatchUp(path string, raw json.RawMessage) (schedule.CatchUp, error) {
 	}
 	var err error
 	if c.Policy, err = schedule.ParseCatchUpPolicy(policy); err != nil {
-		return c, oneOf(path+"/policy", []string{"skip", "one", "all"})
+		return c, oneOf(path+"/policy", catchUpPolicies)
 	}
 	return c, nil
 }
 
-// normalCatchUp checks a client's catchUp object, which is closed.
+// catchUpKeys are the members of a catchUp object, which is closed for clients.
+var (
+	catchUpKeys     = []string{"policy", "limit", "maxLatenessMs"}
+	catchUpPolicies = []string{"skip", "one", "all"}
+)
+
+// normalCatchUp checks a whole catchUp object and brings it to its stored form.
 func normalCatchUp(path string, raw json.RawMessage) (json.RawMessage, error) {
-	f, err := readFields(path, raw, []string{"policy", "limit", "maxLatenessMs"})
+	return patchCatchUp(path, nil, raw)
+}
+
+// patchCatchUp merges field by field into the stored object, on its bytes; null
+// clears a field. stored is nil for a job without one.
+func patchCatchUp(path string, stored, raw json.RawMessage) (json.RawMessage, error) {
+	f, err := readFields(path, raw, catchUpKeys)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := decodeCatchUp(path, raw); err != nil {
+	if !isObject(stored) {
+		stored = json.RawMessage("{}")
+	}
+	edits := make([]rawjson.Member, 0, len(f.members))
+	for _, m := range f.members {
+		edit := rawjson.Member{Key: m.Key}
+		switch n, whole := wholeOf(m.Value); {
+		case isNull(m.Value):
+		case m.Key == "policy":
+			if edit.Value, err = normalWord(f.sub(m.Key), m.Value, catchUpPolicies); err != nil {
+				return nil, err
+			}
+		case whole:
+			edit.Value = intJSON(n)
+		default: // refused below, with its bounds
+			edit.Value = m.Value
+		}
+		edits = append(edits, edit)
+	}
+	merged, err := rawjson.Set(stored, changedOnly(stored, edits)...)
+	if err != nil {
 		return nil, err
 	}
-	return f.encode(), nil
+	_, err = decodeCatchUp(path, merged)
+	return merged, err
 }

@@ -18,6 +18,14 @@ type Env struct {
 	// Announce says that an adapter exists that can announce a result. Without
 	// one, an omitted delivery is "none" and a wanted one is refused.
 	Announce bool
+
+	// What follows failed runs, as configured. Without ErrorBackoffMs all five
+	// are the defaults.
+	ErrorBackoffMs  []int64  // by failure in a row, the last one repeating
+	RetryOn         []string // failure reasons that are worth another attempt
+	RetryMax        int      // attempts after the first
+	RetryBackoffMs  []int64
+	DisableFailures int // failures in a row that switch a job off
 }
 
 // Created is a new definition, ready to be stored.
@@ -87,9 +95,7 @@ func newDraft(id string, params json.RawMessage, env Env, old *ScheduleSpec) (*d
 			return nil, err
 		}
 	}
-	deleted := string(d.stored["deleteAfterRun"]) == "true"
-	d.notes = append(d.notes, creationNotes(d.spec.Kind, d.stored["payload"], deleted)...)
-	return d, nil
+	return d, d.creationNotes()
 }
 
 // encode writes the definition.
@@ -336,12 +342,16 @@ func (d *draft) name() error {
 	return nil
 }
 
-// payloadWords is what a payload says: its text, message, script or command.
+// payloadWords is what a payload says: its text, message, script, command, or
+// the address without what may be secret in it.
 func payloadWords(payload json.RawMessage) string {
 	for key, value := range rawjson.Members(payload) {
 		switch key {
 		case "text", "message", "script":
 			return textMember(value)
+		case "url":
+			address, _, _ := strings.Cut(textMember(value), "?")
+			return address
 		case "argv":
 			argv, _ := textsOf(value)
 			return strings.Join(argv, " ")

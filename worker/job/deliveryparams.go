@@ -2,7 +2,6 @@ package job
 
 import (
 	"encoding/json"
-	"net/url"
 
 	"github.com/rota-scheduler/rota/store/rawjson"
 )
@@ -15,9 +14,9 @@ var (
 // availableModes lists the delivery modes that this build carries out.
 func availableModes(env Env) []string {
 	if env.Announce {
-		return []string{"none", "announce"}
+		return []string{"none", "announce", "webhook"}
 	}
-	return []string{"none"}
+	return []string{"none", "webhook"}
 }
 
 // deliveryMode reads the mode of a delivery object; "deliver" is an old word
@@ -206,16 +205,7 @@ func checkWebhookTarget(path string, delivery json.RawMessage) error {
 	if err != nil || spec.Mode != "webhook" {
 		return err
 	}
-	u, err := url.Parse(spec.To)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return invalid(path+"/to", "must be an http or https URL")
-	}
-	if u.User != nil {
-		e := invalid(path+"/to", "must NOT contain credentials")
-		e.Hint = "put the token into the configuration (webhookToken)"
-		return e
-	}
-	return nil
+	return checkURL(path+"/to", spec.To, "put the token into the configuration (webhookToken)")
 }
 
 // mainDelivery decides whether a job on the main session keeps its delivery:

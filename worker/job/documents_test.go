@@ -113,6 +113,12 @@ func (b block) env(t *testing.T) Env {
 	if zone, ok := b.settings["zone"]; ok {
 		env.HostZone = zone
 	}
+	switch b.settings["retries"] {
+	case "none":
+		env.ErrorBackoffMs, env.DisableFailures = []int64{2000}, 3
+	case "one":
+		env.ErrorBackoffMs, env.RetryMax, env.RetryBackoffMs, env.RetryOn = []int64{2000, 4000}, 1, []int64{1000, 9000}, []string{"network"}
+	}
 	return env
 }
 
@@ -150,6 +156,8 @@ func answer(t *testing.T, b block) string {
 		return string(DeliveryPreview(b.in(0))) + "\n"
 	case "set":
 		return answerSet(t, b)
+	case "mask":
+		return MaskedURL(string(b.in(0))) + "\n"
 	case "keys":
 		if err := CheckKeys(b.in(0)); err != nil {
 			return refusal(err)
@@ -349,6 +357,9 @@ func decoded(d *Definition) string {
 	}
 	if c := d.Payload.Command; c != nil {
 		fmt.Fprintf(&out, "command: %+v\n", *c)
+	}
+	if p := d.Payload.HTTP; p != nil {
+		fmt.Fprintf(&out, "http: %+v\n", *p)
 	}
 	if c := d.CatchUp; c != nil {
 		fmt.Fprintf(&out, "catch-up: %+v\n", *c)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -70,6 +71,32 @@ func FuzzCheckKeys(f *testing.F) {
 	})
 }
 
+// checkRequest builds the request of an accepted payload as a reader that
+// shares no code with the checks, and looks at what would go over the wire.
+func checkRequest(t *testing.T, definition []byte, p *HTTPPayload) {
+	t.Helper()
+	r, err := http.NewRequest(p.Method, strings.Replace(p.URL, Echo, "http://127.0.0.1:9", 1), strings.NewReader(p.Body))
+	if err != nil {
+		t.Fatalf("%s is no request: %v", definition, err)
+	}
+	r.Header.Del("User-Agent")
+	for _, h := range p.Headers {
+		r.Header.Set(h.Name, h.Value)
+	}
+	if len(r.Header) != len(p.Headers) || r.Host == "" || r.URL.User != nil || r.URL.Scheme != "http" && r.URL.Scheme != "https" {
+		t.Fatalf("%s becomes %+v", definition, r)
+	}
+	var wire bytes.Buffer
+	if err := r.Header.Write(&wire); err != nil || strings.Count(wire.String(), "\n") != len(p.Headers) {
+		t.Fatalf("%s has the headers %q", definition, wire.String())
+	}
+	for _, s := range p.OKStatus {
+		if s.From < 100 || s.From > s.To || s.To > 599 {
+			t.Fatalf("%s: %v", definition, p.OKStatus)
+		}
+	}
+}
+
 // Whatever a client sends is refused with a reason or becomes a definition that
 // can be read, compiled and shown.
 func FuzzCreate(f *testing.F) {
@@ -77,6 +104,8 @@ func FuzzCreate(f *testing.F) {
 		`{"name":"x","schedule":{"kind":"every","everyMs":60000},"payload":{"kind":"command","argv":["true"]}}`,
 		`{"schedule":{"kind":"cron","expr":"0 9 * * *"},"payload":{"kind":"command","argv":["a","b"],"env":{"A":"1"},"cwd":"/"}}`,
 		`{"schedule":{"kind":"at","at":"+20s"},"payload":{"kind":"command","argv":["true"]},"catchUp":{"policy":"all"},"dst":"skip"}`,
+		`{"schedule":{"kind":"every","everyMs":60000},"payload":{"kind":"http","url":"${ROTA_ECHO}/a?b","method":"put","headers":{"A":"b"},"body":"c","okStatus":[200,"300-304"]}}`,
+		`{"schedule":{"kind":"every","everyMs":60000},"payload":{"kind":"http","url":"https://[::1]:80/%zz"},"delivery":{"mode":"webhook","to":"http://a"}}`,
 		`{"schedule":{"at":1e13},"payload":{},"owner":{},"delivery":{"mode":"none","threadId":5}}`,
 	} {
 		f.Add([]byte(seed))
@@ -93,6 +122,9 @@ func FuzzCreate(f *testing.F) {
 		d, err := Decode(c.Definition)
 		if err != nil {
 			t.Fatalf("%q became %s, which is refused: %v", params, c.Definition, err)
+		}
+		if p := d.Payload.HTTP; p != nil {
+			checkRequest(t, c.Definition, p)
 		}
 		if _, err := d.Compile(env.DST, env.HostZone); err != nil {
 			t.Fatalf("%q became %s, which does not compile: %v", params, c.Definition, err)

@@ -91,6 +91,9 @@ func (p *patch) finish() (Change, error) {
 		return Change{}, err
 	}
 	c := p.change
+	if p.touched("catchUp") || p.touched("dst") || p.touched("schedule") {
+		p.pending = append(p.pending, ruleNotes(now.Schedule.Kind, now.CatchUp, now.DST)...)
+	}
 	c.Definition, c.Notes = merged, p.pending
 	c.Changed = len(edits) > 0
 	c.Schedule = !bytes.Equal(p.old.scheduleText(), now.scheduleText())
@@ -123,6 +126,12 @@ func (p *patch) settled(key string) json.RawMessage {
 		return raw
 	}
 	return nil
+}
+
+// touched reports whether an update names a member.
+func (p *patch) touched(key string) bool {
+	_, ok := p.get(key)
+	return ok
 }
 
 func (p *patch) texts() error {
@@ -190,7 +199,9 @@ func (p *patch) rules() error {
 		check func(path string, raw json.RawMessage) (json.RawMessage, error)
 	}{
 		{"pacing", normalPacing},
-		{"catchUp", normalCatchUp},
+		{"catchUp", func(path string, raw json.RawMessage) (json.RawMessage, error) {
+			return patchCatchUp(path, p.settled("catchUp"), raw)
+		}},
 		{"dst", func(path string, raw json.RawMessage) (json.RawMessage, error) {
 			return normalWord(path, raw, dstRules)
 		}},

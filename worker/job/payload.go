@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"math"
+	"strings"
 
 	"github.com/rota-scheduler/rota/store/rawjson"
 )
@@ -77,13 +78,21 @@ func decodePayload(path string, raw json.RawMessage) (Payload, error) {
 	if p.Kind == "" {
 		return p, missing(path, "kind")
 	}
-	if p.Kind != "command" {
-		return p, nil
+	var err error
+	switch p.Kind {
+	case "command":
+		p.Command, err = decodeCommand(path, raw)
+	case "http":
+		p.HTTP, err = decodeHTTP(path, raw)
 	}
-	command, err := decodeCommand(path, raw)
-	p.Command = command
 	return p, err
 }
+
+// Runnable reports whether this build runs payloads of this kind.
+func (p *Payload) Runnable() bool { return p.Command != nil || p.HTTP != nil }
+
+// AvailableKinds are the kinds of payload that this build runs, in words.
+func AvailableKinds() string { return strings.Join(availableKinds, ", ") }
 
 func decodeCommand(path string, raw json.RawMessage) (*CommandPayload, error) {
 	c := &CommandPayload{TimeoutMs: defaultTimeoutMs, OutputMaxBytes: defaultOutputMaxBytes}

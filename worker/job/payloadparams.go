@@ -15,7 +15,7 @@ var (
 	// payloadKinds are all kinds of the contract; availableKinds those this
 	// build runs.
 	payloadKinds   = []string{"systemEvent", "agentTurn", "command", "script", "heartbeat", "http", "workflow"}
-	availableKinds = []string{"command"}
+	availableKinds = []string{"command", "http"}
 )
 
 // fieldRule says what one field of a payload may be. check gives the value as
@@ -57,6 +57,14 @@ var payloadFields = map[string][]fieldRule{
 		{key: "timeoutSeconds", check: checkSeconds, lenient: true},
 		{key: "noOutputTimeoutSeconds", check: checkSeconds, lenient: true},
 		{key: "outputMaxBytes", check: checkOutputMax, lenient: true},
+	},
+	"http": {
+		{key: "url", check: checkPayloadURL, needed: true},
+		{key: "method", check: checkMethod},
+		{key: "headers", check: checkHeaders},
+		{key: "body", check: checkBody},
+		{key: "timeoutSeconds", check: checkSeconds, lenient: true},
+		{key: "okStatus", check: checkOKStatus},
 	},
 	"script": {
 		{key: "script", check: checkScript, needed: true},
@@ -147,7 +155,7 @@ func patchPayload(path string, stored json.RawMessage, f *fields, kind string) (
 		}
 		if isNull(value) {
 			if rule.needed {
-				return nil, nil, invalid(f.sub(rule.key), "must NOT be null: a "+kind+" payload needs it")
+				return nil, nil, invalid(f.sub(rule.key), "must NOT be null: a payload of kind "+kind+" needs it")
 			}
 			edits = append(edits, rawjson.Member{Key: rule.key})
 			continue

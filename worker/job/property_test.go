@@ -6,7 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +33,8 @@ type sample struct {
 	name    string
 	kind    string
 	argv    []string
+	url     string // of an http payload, which then has no argv
+	body    string
 	timeout int64 // ms
 	enabled bool
 }
@@ -49,6 +51,13 @@ func newSample(r *rand.Rand, nowMs int64) sample {
 		enabled: true,
 	}
 	payload := map[string]any{"kind": pickOne(r, "command", "Command"), "argv": s.argv}
+	if r.IntN(3) == 0 {
+		s.argv = nil
+		s.url = pickOne(r, "https://example.net", "http://example.net:8080/a%20b?c=d&e", "http://[::1]/", Echo+"/in")
+		s.body = pickOne(r, "", `{"a":"ü"}`, "one\ntwo")
+		payload = map[string]any{"kind": pickOne(r, "http", "HTTP"), "url": s.url, "body": s.body,
+			"okStatus": pickOne[any](r, 204, "200-299", []any{200, "301-302"}), "headers": map[string]string{"X-A": "b c"}}
+	}
 	s.params = map[string]any{"name": pickOne(r, s.name, " "+s.name+"\t"), "payload": payload}
 	switch s.kind {
 	case "at":
@@ -78,6 +87,15 @@ func newSample(r *rand.Rand, nowMs int64) sample {
 	return s
 }
 
+// reads reports whether a payload is what the sample asked for.
+func (s *sample) reads(p *Payload) bool {
+	if s.url != "" {
+		return p.HTTP != nil && p.HTTP.TimeoutMs == s.timeout && p.HTTP.URL == s.url && p.HTTP.Body == s.body &&
+			p.HTTP.Method == defaultMethod(s.body) && len(p.HTTP.Headers) == 1 && len(p.HTTP.OKStatus) > 0
+	}
+	return p.Command != nil && p.Command.TimeoutMs == s.timeout && slices.Equal(p.Command.Argv, s.argv)
+}
+
 // What is created can be read, says what was asked, fires, and is a fixed
 // point: the empty patch and the same declaration change nothing.
 func TestCreatedDefinitionsReadBack(t *testing.T) {
@@ -98,7 +116,7 @@ func TestCreatedDefinitionsReadBack(t *testing.T) {
 			t.Fatalf("%s: %v", c.Definition, err)
 		}
 		if d.Name != s.name || d.Schedule.Kind != s.kind || d.Enabled != s.enabled || d.CreatedAtMs != env.NowMs ||
-			d.Payload.Command.TimeoutMs != s.timeout || strings.Join(d.Payload.Command.Argv, "|") != strings.Join(s.argv, "|") {
+			!s.reads(&d.Payload) {
 			t.Fatalf("%s\nbecame %s\nread as %+v", params, c.Definition, d)
 		}
 		compiled, err := d.Compile(schedule.Vixie, "")
