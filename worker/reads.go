@@ -195,7 +195,7 @@ func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
 		return t.verdict(RuleFuture, map[string]any{"nextRunAtMs": next})
 	case !j.Enabled:
 		return t.verdict(RuleDisabled, map[string]any{"reason": j.def.DisabledReason, "autoDisabled": j.state.AutoDisabled})
-	case a.Set && slotMs < a.N || slotMs < j.def.CreatedAtMs:
+	case a.Set && slotMs <= a.N || slotMs <= j.def.CreatedAtMs:
 		return t.verdict(RuleBeforeActive, map[string]any{"activatedAtMs": a.N, "createdAtMs": j.def.CreatedAtMs})
 	case len(j.plan) > 0:
 		return t.verdict(RulePlanned, map[string]any{"plan": j.plan})

@@ -215,6 +215,10 @@ func (t *turn) recoverRun(f found, rc *recovery) error {
 			return err
 		}
 		r, _ = t.st.open.Get(r.JobID)
+		if lost(r, j, t.now) == "" {
+			rc.resumed++
+			return nil // it waits again already
+		}
 	}
 	return t.resume(r, j, rc)
 }

@@ -198,7 +198,7 @@ func (t *turn) passWait(j *Job) (*Job, error) {
 	if !ok || !mark.Set || j.timedOneShot() {
 		return j, nil
 	}
-	afterMs := max(mark.N, j.state.ScheduleActivatedAtMs.N-1)
+	afterMs := max(mark.N, j.state.ScheduleActivatedAtMs.N)
 	untilMs := min(t.now, deadlineMs-1)
 	if untilMs <= afterMs {
 		return j, nil

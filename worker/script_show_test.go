@@ -122,7 +122,7 @@ func (s *script) entryText(detail []byte) string {
 	}
 	text := fmt.Sprintf("%s %s", e.Status, e.Trigger)
 	if e.DeliveryStatus != "" && e.DeliveryStatus != "not-requested" {
-		text += " " + e.DeliveryStatus
+		text += " delivery=" + string(e.DeliveryStatus)
 	}
 	if e.ErrorReason != "" {
 		text += " reason=" + e.ErrorReason
