@@ -196,9 +196,9 @@ func TestTransientFailures(t *testing.T) {
 		{&all, "billing", "HTTP 503", false},
 		{&all, "auth", "timed out", false},
 		{&all, "tls_certificate", "network error", false},
-		{only("overloaded"), "", "HTTP 529 overloaded", true},                      // TR23
-		{only("server_error"), "", "status 500 internal server error", true},       // TR23
-		{only("server_error"), "", "rate limit", false},                            // not allowed
+		{only("overloaded"), "", "HTTP 529 overloaded", true},                     // TR23
+		{only("server_error"), "", "status 500 internal server error", true},      // TR23
+		{only("server_error"), "", "rate limit", false},                           // not allowed
 		{only("server_error"), "rate_limit", "status 500, rate limit hit", false}, // the reason is known
 		{only(), "timeout", "timed out", false},
 	} {
