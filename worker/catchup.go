@@ -5,62 +5,124 @@ import (
 
 	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
-// missedJob is a job whose deadline passed while rota was not running.
-type missedJob struct {
-	jobID  string
-	missed schedule.Missed
+// What becomes of slots that passed while nobody looked: at a start, when
+// schedules are turned on again, and when wall time jumped. beginCatchUp lists
+// the jobs, catchUpLate decides about them a bounded number a turn, and plan.go
+// gives late runs their starts. Until a job on the list is decided about,
+// nothing is requested as plain due; a crash in the middle leaves deadlines that
+// have passed, which the next start finds.
+
+// backlog are the jobs that wait for a decision about missed slots, oldest
+// deadline first, and the pace of their late runs. It is immutable, like all of
+// state.
+type backlog struct {
+	ids  []string
+	pace pace
 }
 
-// missedJobs finds, oldest deadline first, the jobs with missed slots. Jobs in
-// except had a run interrupted and take no part. A deferral that an earlier
-// start planned and that has not come yet stays as it is.
-func (t *turn) missedJobs(except map[string]bool) []missedJob {
-	var found []missedJob
+// beginCatchUp lists the jobs with missed slots. Jobs in except had a run
+// interrupted and take no part. Agent work waits longer atStart.
+func (t *turn) beginCatchUp(atStart bool, except map[string]bool) {
+	late := backlog{pace: t.paceOf(atStart)}
 	order := map[string]int64{}
 	for j := range t.st.jobs.Values() {
-		deadlineMs, ok := j.NextRunMs()
-		if !ok || !j.Enabled || j.SetAside != "" || except[j.ID] {
+		if !j.Enabled || j.SetAside != "" || except[j.ID] {
 			continue
 		}
-		if _, open := t.st.open.Get(j.ID); open {
-			continue
+		if fromMs, any := j.missedFrom(t.now); any {
+			order[j.ID] = fromMs
+			late.ids = append(late.ids, j.ID)
 		}
-		if _, planned := j.nextPlan(); planned {
-			continue // due or not, the plan stands
-		}
-		cursorMs, any := j.missedAfter(deadlineMs, t.now)
-		if !any {
-			continue
-		}
-		m := schedule.Due(j.timing, cursorMs, t.now, t.catchUpOf(j))
-		if m.Slots == 0 {
-			continue
-		}
-		order[j.ID] = deadlineMs
-		found = append(found, missedJob{j.ID, m})
 	}
-	sort.SliceStable(found, func(a, b int) bool { return order[found[a].jobID] < order[found[b].jobID] })
-	return found
+	sort.SliceStable(late.ids, func(a, b int) bool { return order[late.ids[a]] < order[late.ids[b]] })
+	t.st.late = late
+}
+
+// missedFrom says from when on a job has something that passed, and whether
+// there is anything. It is the cheap question before missedAfter's.
+func (j *Job) missedFrom(nowMs int64) (fromMs int64, any bool) {
+	deadlineMs, has := j.NextRunMs()
+	if !has {
+		return 0, false
+	}
+	if j.foreignDeferral() && deadlineMs > nowMs {
+		return 0, false // another program has planned its late run, and that stands
+	}
+	afterMs := j.missedAfter(deadlineMs)
+	if _, planned := j.nextPlan(); !planned && deadlineMs <= nowMs {
+		return deadlineMs, true // a slot, or what another program left there
+	}
+	slotMs, ok := j.timing.Next(afterMs)
+	return min(slotMs, deadlineMs), ok && slotMs <= nowMs
+}
+
+// foreignDeferral reports whether the deadline is a late start that another
+// program planned: it has the mark and no row of ours.
+func (j *Job) foreignDeferral() bool {
+	c := j.state.StartupCatchupAtMs
+	return c.Set && c == j.state.NextRunAtMs && len(j.plan) == 0
 }
 
 // missedAfter is the instant after which the job's slots count as missed.
-// Normally that is just before the persisted deadline. A file without rota's
-// mark is read by its last run instead, and a cron job that never ran there
-// never missed anything.
-func (j *Job) missedAfter(deadlineMs, nowMs int64) (cursorMs int64, any bool) {
-	if j.state.RotaConsumedMs.Set || j.def.Schedule.Kind != "cron" || !j.state.LastRunAtMs.Set {
-		return deadlineMs - 1, deadlineMs <= nowMs
+// Normally that is just before the persisted deadline, or the mark where a
+// planned start stands for it. A file without rota's mark is read by its last
+// run instead, and a cron job that never ran there never missed anything.
+func (j *Job) missedAfter(deadlineMs int64) (cursorMs int64) {
+	if _, planned := j.nextPlan(); planned {
+		return j.state.RotaConsumedMs.N
+	}
+	if j.state.RotaConsumedMs.Set || !j.state.LastRunAtMs.Set {
+		return deadlineMs - 1
 	}
 	cursorMs = j.state.LastRunAtMs.N
+	if j.def.Schedule.Kind != "cron" {
+		if j.state.LastOutcome() == "error" {
+			return deadlineMs - 1
+		}
+		return max(deadlineMs-1, cursorMs)
+	}
 	if a := j.state.ScheduleActivatedAtMs; a.Set {
 		cursorMs = max(cursorMs, a.N-1)
 	}
-	if deadlineMs <= nowMs && j.state.LastOutcome() == "error" {
+	if j.state.LastOutcome() == "error" { // the deadline may be the retry of a slot before that run
 		cursorMs = min(cursorMs, deadlineMs-1)
 	}
-	return cursorMs, true
+	return cursorMs
+}
+
+// catchUpLate decides about listed jobs until the turn's bound is reached; what
+// is left starts the next turn.
+func (t *turn) catchUpLate() error {
+	for range perTurn {
+		if len(t.st.late.ids) == 0 {
+			return nil
+		}
+		id := t.st.late.ids[0]
+		t.st.late.ids = t.st.late.ids[1:]
+		_, refusal, fatal := t.apply(func(t *turn) (any, error) { return nil, t.catchUp(id) })
+		if fatal != nil {
+			return fatal
+		}
+		if refusal == nil {
+			continue
+		}
+		detail, err := rawjson.Encode(map[string]string{"reason": refusal.Error(), "input": "catch-up"})
+		if err != nil {
+			return err
+		}
+		if j, ok := t.st.jobs.Get(id); ok { // one broken job does not block its siblings
+			next := *j
+			next.SetAside = refusal.Error()
+			t.putJob(&next)
+		}
+		if err := t.emit(Event{Kind: EventWarning, JobID: id, Detail: detail}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // catchUpOf is the policy for a job: its own, else the configuration's. A
@@ -75,82 +137,125 @@ func (t *turn) catchUpOf(j *Job) schedule.CatchUp {
 	return schedule.CatchUp{Policy: schedule.RunOne}
 }
 
-// catchUp turns one job's missed slots into late runs and a decision. order is
-// how many jobs of this start came before it: the first few may run at once,
-// each further one waits a little more.
-func (t *turn) catchUp(m missedJob, order int) error {
-	j, ok := t.st.jobs.Get(m.jobID)
-	if !ok {
+// catchUp turns one job's missed slots into late runs and decisions.
+func (t *turn) catchUp(id string) error {
+	j, ok := t.st.jobs.Get(id)
+	if !ok || !j.Enabled || j.SetAside != "" {
 		return nil
 	}
-	if m.missed.Skipped > 0 {
-		err := t.decide(j.ID, slotRange{m.missed.SkippedFirstMs, m.missed.SkippedLastMs, m.missed.Skipped}, RuleMissed, nil)
-		if err != nil {
+	if _, any := j.missedFrom(t.now); !any {
+		return nil // a message of this turn moved it
+	}
+	policy := t.catchUpOf(j)
+	if open, ok := t.st.open.Get(id); ok && open.timed() && (policy.Policy != schedule.RunAll || j.timedOneShot()) {
+		return nil // they overlap that run, and are recorded as that
+	}
+	deadlineMs, _ := j.NextRunMs()
+	afterMs := j.missedAfter(deadlineMs)
+	if restMs := t.restsUntil(j); restMs > t.now && !j.timedOneShot() && !j.state.RotaConsumedMs.Set {
+		return t.waitBackoff(j, afterMs, restMs)
+	}
+	_, planned := j.nextPlan()
+	m := schedule.Due(j.timing, afterMs, t.now, leaving(policy, len(j.plan)))
+	switch {
+	case m.Slots == 0 && planned:
+		return nil
+	case m.Slots == 0:
+		return t.catchUpOffSlot(j, deadlineMs, policy)
+	}
+	return t.planMissed(j, m, planned)
+}
+
+// leaving is a policy for slots missed behind late runs that are planned
+// already: those stand, and count.
+func leaving(c schedule.CatchUp, planned int) schedule.CatchUp {
+	if planned == 0 {
+		return c
+	}
+	if c.Limit <= 0 {
+		c.Limit = schedule.DefaultCatchUpLimit
+	}
+	if c.Limit = min(c.Limit, schedule.MaxCatchUpLimit) - planned; c.Policy != schedule.RunAll || c.Limit <= 0 {
+		c.Policy = schedule.RunNone
+	}
+	return c
+}
+
+// missedDetail is the detail of a decision about missed slots.
+type missedDetail struct {
+	// AtLeast says that there were more slots than are worth counting.
+	AtLeast bool `json:"atLeast,omitempty"`
+	// PlannedSlotMs is the late run that stands for them.
+	PlannedSlotMs int64 `json:"plannedSlotMs,omitempty"`
+	// Reason is what kept a slot from running late, beside the policy.
+	Reason string `json:"reason,omitempty"`
+}
+
+// planMissed records the slots that do not run and plans those that do. A plan
+// that stands keeps its start: the natural deadline moves behind it.
+func (t *turn) planMissed(j *Job, m schedule.Missed, planned bool) error {
+	if m.Skipped > 0 {
+		detail := missedDetail{AtLeast: !m.Exact}
+		if planned {
+			detail.PlannedSlotMs = j.plan[0].SlotMs
+		}
+		if err := t.decideMissed(j.ID, slotRange{m.SkippedFirstMs, m.SkippedLastMs, m.Skipped}, detail); err != nil {
 			return err
 		}
 	}
-	j, err := t.advance(j, m.missed.LastMs)
+	startMs := j.state.NextRunAtMs.N
+	var err error
+	if !planned { // what is missed behind a plan begins at the mark already
+		if j, err = t.passWait(j); err != nil {
+			return err
+		}
+	}
+	j, err = t.advance(j, m.LastMs)
+	switch {
+	case err != nil:
+		return err
+	case len(m.RunSlotsMs) > 0:
+		return t.planRuns(j, m.RunSlotsMs, planned)
+	case planned:
+		_, err = t.startAt(j, startMs)
+	case j.timedOneShot():
+		err = t.setEnabled(j, false)
+	}
+	return err
+}
+
+// decideMissed records missed slots. A detail that says nothing is none, so
+// that ranges join.
+func (t *turn) decideMissed(jobID string, r slotRange, d missedDetail) error {
+	if d == (missedDetail{}) {
+		return t.decide(jobID, r, RuleMissed, nil)
+	}
+	return t.decide(jobID, r, RuleMissed, d)
+}
+
+// catchUpOffSlot is for a deadline that has passed and is none of the
+// schedule's slots. One that rota set is an attempt of its own and stays due.
+// Another program's is a missed slot like any, unless its run is over.
+func (t *turn) catchUpOffSlot(j *Job, deadlineMs int64, policy schedule.CatchUp) error {
+	if j.state.RotaConsumedMs.Set {
+		return nil
+	}
+	if last := j.state.LastRunAtMs; last.Set && last.N >= deadlineMs && j.state.LastOutcome() != "error" {
+		_, err := t.advance(j, deadlineMs)
+		return err
+	}
+	m := schedule.Due(schedule.At(deadlineMs), deadlineMs-1, t.now, policy)
+	return t.planMissed(j, m, false)
+}
+
+// waitBackoff keeps a job back that another program left failed: its next
+// deadline is another attempt, when the wait is over.
+func (t *turn) waitBackoff(j *Job, afterMs, untilMs int64) error {
+	j, err := t.editState(j, func(s *store.State) {
+		s.RotaConsumedMs = store.Some(max(afterMs, s.RotaConsumedMs.N))
+	})
 	if err != nil {
 		return err
 	}
-	if len(m.missed.RunSlotsMs) == 0 {
-		if j.timedOneShot() {
-			return t.setEnabled(j, false)
-		}
-		return nil
-	}
-	runAtMs := t.now
-	if late := order - t.cfg.CatchUpMaxImmediate + 1; late > 0 {
-		runAtMs += int64(late) * t.cfg.CatchUpStaggerMs
-	}
-	return t.planRuns(j, m.missed.RunSlotsMs, runAtMs)
-}
-
-// planRuns makes missed slots the job's next runs, oldest first.
-func (t *turn) planRuns(j *Job, slotsMs []int64, runAtMs int64) error {
-	if natural := j.state.NextRunAtMs; natural.Set && natural.N < runAtMs {
-		runAtMs = natural.N // a late run never waits over a slot of its own job
-	}
-	next := *j
-	next.plan = append([]store.PlanRow(nil), j.plan...)
-	for _, slotMs := range slotsMs {
-		p := store.PlanRow{JobID: j.ID, SlotMs: slotMs, RunAtMs: runAtMs}
-		if err := store.InsertPlan(t.tx, p); err != nil {
-			return err
-		}
-		next.plan = append(next.plan, p)
-	}
-	t.wrote = true
-	_, err := t.editState(&next, func(s *store.State) {
-		s.NextRunAtMs, s.StartupCatchupAtMs = store.Some(runAtMs), store.Some(runAtMs)
-	})
-	return err
-}
-
-// forgetPlan ends the plan of a late run that is over, and makes the job's
-// next planned slot, if there is one, its deadline.
-func (t *turn) forgetPlan(r *Run) error {
-	j, ok := t.st.jobs.Get(r.JobID)
-	if !ok || len(j.plan) == 0 || j.plan[0].SlotMs != r.SlotMs {
-		return nil
-	}
-	return t.dropPlan(j, r.SlotMs)
-}
-
-func (t *turn) dropPlan(j *Job, slotMs int64) error {
-	if err := store.DeletePlan(t.tx, j.ID, slotMs); err != nil {
-		return err
-	}
-	t.wrote = true
-	next := *j
-	next.plan = j.plan[1:]
-	if len(next.plan) == 0 || !j.Enabled {
-		t.putJob(&next)
-		return nil
-	}
-	runAtMs := max(t.now, next.plan[0].RunAtMs, t.restsUntil(j)) // also after a failure
-	_, err := t.editState(&next, func(s *store.State) {
-		s.NextRunAtMs, s.StartupCatchupAtMs = store.Some(runAtMs), store.Some(runAtMs)
-	})
-	return err
+	return t.retryAt(j, &Run{JobID: j.ID, Attempt: max(1, int(j.state.ConsecutiveErrors.N))}, untilMs)
 }

@@ -39,3 +39,55 @@ func (c Clock) withDefaults() Clock {
 type instant struct{ wallMs, monoMs int64 }
 
 func (w *Worker) now() instant { return instant{w.clock.WallMs(), w.clock.MonoMs()} }
+
+const (
+	// jumpMs is how far wall time may run ahead of monotonic time between two
+	// turns and still be the same day's work. Beyond it the machine slept or the
+	// clock was set, and what came due meanwhile was missed.
+	jumpMs = 60_000
+	// correctionMs is how far back wall time may go while deadlines hold. Beyond
+	// it the time before was wrong.
+	correctionMs = 3 * 3_600_000
+)
+
+// seenClock is what the worker remembers of its clocks from turn to turn. The
+// zero value has seen nothing.
+type seenClock struct {
+	last instant
+	// latestMs is the latest wall time since the start or the last correction:
+	// marks and deadlines may lie up to it without anything being wrong. Steps
+	// back add up against it.
+	latestMs int64
+}
+
+// clockChange is what happened to wall time since the last turn that looked.
+// The zero value says that it went on as usual.
+type clockChange struct {
+	fromMs, toMs int64
+	aheadMs      int64 // by so much it ran ahead: a sleep, or a step forward
+	behindMs     int64 // by so much it is behind the latest seen: a correction
+}
+
+// change compares a reading with what was seen. A step back of up to three
+// hours is none: deadlines are absolute, and the mark keeps slots from coming
+// twice.
+func (s seenClock) change(now instant) clockChange {
+	if s == (seenClock{}) {
+		return clockChange{}
+	}
+	if behindMs := s.latestMs - now.wallMs; behindMs > correctionMs {
+		return clockChange{fromMs: s.latestMs, toMs: now.wallMs, behindMs: behindMs}
+	}
+	if aheadMs := (now.wallMs - s.last.wallMs) - (now.monoMs - s.last.monoMs); aheadMs > jumpMs {
+		return clockChange{fromMs: s.last.wallMs, toMs: now.wallMs, aheadMs: aheadMs}
+	}
+	return clockChange{}
+}
+
+// after is what is remembered once a turn has acted on a reading.
+func (s seenClock) after(now instant, c clockChange) seenClock {
+	if c.behindMs > 0 {
+		return seenClock{now, now.wallMs}
+	}
+	return seenClock{now, max(s.latestMs, now.wallMs)}
+}

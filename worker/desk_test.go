@@ -36,8 +36,11 @@ type desk struct {
 	sending  []*Deliver
 }
 
-func newDesk(t *testing.T) *desk {
-	d := &desk{t: t, path: filepath.Join(t.TempDir(), "rota.sqlite"), nowMs: epoch, cfg: DefaultConfig()}
+func newDesk(t *testing.T) *desk { return newDeskAt(t, epoch) }
+
+// newDeskAt is a desk whose file is made at a moment.
+func newDeskAt(t *testing.T, nowMs int64) *desk {
+	d := &desk{t: t, path: filepath.Join(t.TempDir(), "rota.sqlite"), nowMs: nowMs, cfg: DefaultConfig()}
 	d.open(Options{LogID: "log"})
 	t.Cleanup(func() {
 		if d.w != nil {

@@ -32,9 +32,10 @@
 //
 // A command that its caller gave up on may still be applied. A history search
 // reads rows one by one within a turn; a page is bounded, the search is not yet.
-// After the machine has slept, slots that passed are requested as if they had
-// just come due: catch-up knows starts only. A clock that is set back far leaves
-// deadlines where they were.
+// A sleep is seen where monotonic time stands still during it, as on Linux and
+// macOS; where it goes on, slots that passed are requested late, as due. After a
+// clock was corrected by more than three hours, history written before still
+// carries the wrong times.
 //
 // # Where to look
 //
@@ -43,7 +44,10 @@
 //	life, step           the table of a run's life, and what acts by it
 //	queue, slots         requests and activations; deciding about slots
 //	settle, entry        the end of a run; its history entry
-//	catchup, recover     what a start makes of the past
+//	recover              what a start makes of open runs
+//	catchup, plan        missed slots, and when they run late
+//	clock, jump          three clocks, and wall time that steps
+//	retime               deadlines after other zones, rules or programs
 //	edit, reschedule, manual, jobsfile, reads   the commands
 //	rules, event         the catalogues that leave the process
 package worker

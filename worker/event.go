@@ -13,8 +13,11 @@ const (
 	EventFinished    = "run.finished"   // terminal, whatever the status; Entry is the history entry
 	EventSkippedSlot = "slot.skipped"   // slots decided against; Detail names the rule
 	EventRecovered   = "recovery"       // what a start found and did
-	EventWarning     = "warning"        // clock correction, storage trouble
+	EventWarning     = "warning"        // a job was set aside, storage trouble
 	EventNoted       = "noted"          // a commit that changed only deadlines
+	EventClockJump   = "clock.jump"     // wall time ran ahead: the machine slept, or the clock was set forward
+	EventClockBack   = "clock.back"     // wall time was wrong before: marks and deadlines are recomputed from now
+	EventRetimed     = "jobs.retimed"   // zone rules changed: deadlines ahead were recomputed
 	EventProcess     = "run.process"    // a run's process exists; published, not stored, and without a seq
 )
 

@@ -41,12 +41,20 @@ func (w *Worker) turn() (more bool, err error) {
 	}
 	duty := !w.trouble.full && w.dutyWaits(now)
 	if len(b.outcomes) == 0 && len(b.calls) == 0 && !w.stale && !duty && !probe {
+		w.seen = w.seen.after(now, clockChange{})
 		return false, nil
 	}
 	err = w.commitTurn(now, &b, func(t *turn) error {
 		t.wrote = probe
+		if w.followsClock() {
+			if err := t.followClock(t.clock); err != nil {
+				return err
+			}
+		}
 		if w.stale {
-			t.rebuild()
+			if err := t.rebuild(); err != nil {
+				return err
+			}
 		}
 		if err := w.applyBatch(t, &b); err != nil || w.trouble.full {
 			return err
@@ -76,21 +84,20 @@ func receiptsKept(s *store.Store, c *Config) int {
 	return max(c.ReceiptsPerJob, 64)
 }
 
-// rebuild lets a new configuration act on every job: its zone, its
-// daylight-saving rule, and whether schedules fire at all.
-func (t *turn) rebuild() {
-	for j := range t.st.jobs.Values() {
-		next := newJob(j.row(), t.cfg.DST, t.cfg.Zone)
-		next.plan, next.retry = j.plan, j.retry
-		t.putJob(next)
-	}
-	t.rebuilt = true
+// followsClock reports whether a turn may act on the clocks: not while the file
+// is only shown, its disk is full, or nothing starts any more. What changes
+// meanwhile is seen afterwards, or by the next start.
+func (w *Worker) followsClock() bool {
+	return !w.trouble.full && !w.stopping.Load() && w.store.Fenced() == ""
 }
 
 // dutyWaits reports whether the clock alone gives this turn something to do.
 func (w *Worker) dutyWaits(now instant) bool {
 	if w.stopping.Load() || w.store.Fenced() != "" {
 		return false
+	}
+	if w.seen.change(now) != (clockChange{}) || len(w.st.late.ids) > 0 {
+		return true
 	}
 	key, _, ok := w.st.due.Min()
 	return ok && key.deadlineMs <= now.wallMs || w.placeFree() || now.monoMs >= w.retainDueMonoMs
@@ -105,8 +112,13 @@ func (w *Worker) duties(t *turn) (more bool, err error) {
 	if w.stopping.Load() || w.store.Fenced() != "" {
 		return false, nil
 	}
-	if more, err = t.requestDue(); err != nil {
+	if err = t.catchUpLate(); err != nil {
 		return false, err
+	}
+	if more = len(t.st.late.ids) > 0; !more {
+		if more, err = t.requestDue(); err != nil {
+			return false, err
+		}
 	}
 	if w.opt.TwoSteps && t.marks.requested {
 		return true, nil
@@ -201,7 +213,7 @@ func (w *Worker) commitTurn(now instant, b *batch, apply func(*turn) error) erro
 	if err != nil {
 		return w.failed(b, err, nil)
 	}
-	t := &turn{tx: tx, now: now.wallMs, monoMs: now.monoMs, cfg: w.cfg, id: &w.id, st: w.st}
+	t := &turn{tx: tx, now: now.wallMs, monoMs: now.monoMs, clock: w.seen.change(now), cfg: w.cfg, id: &w.id, st: w.st}
 	if err := apply(t); err != nil {
 		return w.failed(b, errors.Join(err, tx.Rollback()), nil)
 	}
@@ -248,6 +260,9 @@ func (w *Worker) committed(t *turn, b *batch) {
 func (w *Worker) leave(t *turn, b *batch) {
 	w.st = t.st
 	w.stale = w.stale && !t.rebuilt
+	if t.followed {
+		w.seen = w.seen.after(instant{t.now, t.monoMs}, t.clock)
+	}
 	w.publishSnapshot()
 	for _, o := range t.orders {
 		w.orders.put(o)
@@ -256,8 +271,23 @@ func (w *Worker) leave(t *turn, b *batch) {
 		c.reply <- b.answers[i]
 	}
 	w.feed.publish(t.events)
+	w.warn(t.events)
 	for _, err := range b.refused {
 		w.log.Error("an outcome was refused and is lost", "err", err)
+	}
+}
+
+// warn logs the events that an operator should see without asking.
+func (w *Worker) warn(events []Event) {
+	for _, e := range events {
+		switch e.Kind {
+		case EventClockBack:
+			w.log.Warn("the clock was wrong before: marks and deadlines are recomputed from now", "detail", string(e.Detail))
+		case EventClockJump:
+			w.log.Warn("the clock ran ahead, or the machine slept: missed slots are caught up", "detail", string(e.Detail))
+		case EventWarning:
+			w.log.Warn("a job was set aside", "job", e.JobID, "detail", string(e.Detail))
+		}
 	}
 }
 

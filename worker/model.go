@@ -25,6 +25,11 @@ type state struct {
 	grown tree[string, struct{}]
 	// orphansFrom is where retention looks on for receipts of removed jobs.
 	orphansFrom int64
+	// late are jobs whose missed slots wait for a decision.
+	late backlog
+	// firing says that the jobs are indexed by a configuration that lets
+	// schedules fire.
+	firing bool
 
 	seq      int64 // the last sequence number used by an event or decision
 	nextSort int64 // sort_order of the next job

@@ -39,9 +39,9 @@ func TestAPlannedSlotThatWasDecidedIsNotRunLater(t *testing.T) {
 	good := d.query(`SELECT job_json FROM cron_jobs WHERE job_id='j'`)[0]
 	var def map[string]any
 	json.Unmarshal([]byte(good), &def)
-	def["payload"] = map[string]any{"kind": "agentTurn", "message": "x"}
+	def["payload"] = map[string]any{"kind": "script", "script": "x"}
 	bad, _ := json.Marshal(def)
-	d.exec(`UPDATE cron_jobs SET job_json=?, payload_kind='agentTurn' WHERE job_id='j'`, string(bad))
+	d.exec(`UPDATE cron_jobs SET job_json=?, payload_kind='script' WHERE job_id='j'`, string(bad))
 	d.restart(2 * time.Hour)                                                                 // 01:00, 02:00 missed; newest planned and cannot run
 	d.exec(`UPDATE cron_jobs SET job_json=?, payload_kind='command' WHERE job_id='j'`, good) // repaired
 	d.restart(3 * time.Hour)                                                                 // 03:00..05:00 missed

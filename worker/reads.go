@@ -158,7 +158,8 @@ func (t *turn) readWhy(q WhyQuery) (Why, error) {
 // whyRan tells the life of the slot's run, if it has one.
 func (t *turn) whyRan(j *Job, slotMs int64) ([]Decision, error) {
 	var all []Decision
-	rec, ok, err := store.ReceiptByID(t.tx, store.SlotID(t.id.storeKey, j.ID, slotMs, ""))
+	id := store.SlotID(t.id.storeKey, j.ID, slotMs, "")
+	rec, ok, err := store.ReceiptByID(t.tx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -176,13 +177,16 @@ func (t *turn) whyRan(j *Job, slotMs int64) ([]Decision, error) {
 		queued, active := t.st.queue.Len(), t.st.active.Len()
 		return append(all, t.verdict(RuleWaiting, map[string]any{"queued": queued, "active": active, "maxConcurrentRuns": t.cfg.MaxConcurrent})), nil
 	}
-	if !ok {
-		return nil, nil
+	if ok {
+		all = append(all, t.at(RuleDue, rec.StartedAtMs, map[string]any{"runId": rec.ID, "status": rec.Status}))
 	}
-	all = append(all, t.at(RuleDue, rec.StartedAtMs, map[string]any{"runId": rec.ID, "status": rec.Status}))
-	rows, _, err := store.HistoryPage(t.tx, store.HistoryFilter{JobID: j.ID, RunID: rec.ID}, false, 1, 0)
+	// The history outlives the receipt.
+	rows, _, err := store.HistoryPage(t.tx, store.HistoryFilter{JobID: j.ID, RunID: id}, false, 1, 0)
 	for _, r := range rows {
 		all = append(all, Decision{string(RuleFinished), rules[RuleFinished].Verdict, wireEntry(j.ID, r.EndedAtMs, r.Detail, j.Name), r.EndedAtMs, 0})
+	}
+	if mark := j.state.RotaConsumedMs.N; len(all) > 0 && slotMs > t.now && slotMs <= mark {
+		all = append(all, t.verdict(RuleWaitsClock, map[string]any{"consumedMs": mark}))
 	}
 	return all, err
 }
@@ -190,15 +194,23 @@ func (t *turn) whyRan(j *Job, slotMs int64) ([]Decision, error) {
 // whyNothing explains a slot that the ledger is silent about.
 func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
 	next, hasNext := j.NextRunMs()
+	for _, p := range j.plan {
+		if p.SlotMs == slotMs {
+			return t.verdict(RulePlanned, map[string]any{"runAtMs": p.RunAtMs, "planned": len(j.plan)})
+		}
+	}
+	mark := j.state.RotaConsumedMs.N
 	switch a := j.state.ScheduleActivatedAtMs; {
+	case slotMs > t.now && slotMs <= mark && j.Enabled:
+		return t.verdict(RuleWaitsClock, map[string]any{"consumedMs": mark})
+	case slotMs > mark && j.Enabled && !t.cfg.Enabled && !(a.Set && slotMs < a.N):
+		return t.verdict(RuleOff, map[string]any{"nextRunAtMs": next})
 	case slotMs > t.now && j.Enabled:
 		return t.verdict(RuleFuture, map[string]any{"nextRunAtMs": next})
 	case !j.Enabled:
 		return t.verdict(RuleDisabled, map[string]any{"reason": j.def.DisabledReason, "autoDisabled": j.state.AutoDisabled})
 	case a.Set && slotMs <= a.N || slotMs <= j.def.CreatedAtMs:
 		return t.verdict(RuleBeforeActive, map[string]any{"activatedAtMs": a.N, "createdAtMs": j.def.CreatedAtMs})
-	case len(j.plan) > 0:
-		return t.verdict(RulePlanned, map[string]any{"plan": j.plan})
 	case hasNext && slotMs < next && slotMs > j.state.RotaConsumedMs.N && j.retry != nil && j.retry.DeadlineMs == next:
 		return t.verdict(RuleBackoff, map[string]any{"nextRunAtMs": next, "consecutiveErrors": j.state.ConsecutiveErrors.N})
 	case hasNext && next <= t.now:

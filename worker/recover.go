@@ -268,6 +268,8 @@ func lost(r *Run, j *Job, nowMs int64) string {
 		return "it waited over a restart for more than ten minutes"
 	case r.Mode != "force" && !j.Enabled:
 		return "its job was disabled before the restart"
+	case r.timed() && j.def.CatchUp != nil && j.def.CatchUp.MaxLatenessMs > 0 && nowMs-r.SlotMs > j.def.CatchUp.MaxLatenessMs:
+		return "it waited over a restart beyond its job's maxLatenessMs"
 	}
 	return ""
 }
@@ -384,6 +386,10 @@ func (t *turn) passInterrupted(j *Job, r *Run) error {
 	deadlineMs, ok := j.NextRunMs()
 	if _, planned := j.nextPlan(); planned || !ok || deadlineMs > t.now {
 		return nil // what an earlier start planned stands
+	}
+	j, err := t.passWait(j)
+	if err != nil {
+		return err
 	}
 	markMs, err := t.pass(j, max(deadlineMs-1, j.state.RotaConsumedMs.N), t.now, RuleInterrupted, openRun{r.RunID})
 	if err != nil {

@@ -34,11 +34,11 @@ func (p pause) untilMs() int64 {
 // pauseAfter reads the pause from a job's state. None follows a good run, a
 // skip, or a run that a restart interrupted: that was not the job's doing.
 func (c *Config) pauseAfter(s *store.State) (p pause, ok bool) {
-	n := int(s.ConsecutiveErrors.N)
-	if s.LastOutcome() != string(StatusError) || n < 1 || s.LastRunInterruptionReason != "" {
+	if s.LastOutcome() != string(StatusError) || !s.LastRunAtMs.Set || s.LastRunInterruptionReason != "" {
 		return pause{}, false
 	}
-	endMs := s.LastRunAtMs.N + s.LastDurationMs.N
+	n := max(1, int(s.ConsecutiveErrors.N)) // an older file does not count
+	endMs := s.LastRunAtMs.N + max(0, s.LastDurationMs.N)
 	p.backoffMs = endMs + schedule.Backoff(c.ErrorBackoffMs, n)
 	if n <= c.RetryMax && c.transient(s.LastErrorReason, s.LastError) {
 		p.retryMs = endMs + schedule.Backoff(c.RetryBackoffMs, n)

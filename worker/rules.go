@@ -10,7 +10,7 @@ const (
 	RuleStarted      Rule = "started"       // a place was free: it was handed to the launcher
 	RuleFinished     Rule = "finished"      // its run ended; the detail is the history entry
 	RuleOverlap      Rule = "overlap"       // the job's run was still open
-	RuleMissed       Rule = "missed"        // it passed while rota was not running, and the policy runs another or none
+	RuleMissed       Rule = "missed"        // it passed unseen (a stop, a sleep, schedules off), and the policy runs another or none
 	RuleInterrupted  Rule = "interrupted"   // the job's run was interrupted by a restart, which takes the slots of that time with it
 	RuleRefireGap    Rule = "refire-gap"    // less than two seconds after the end of the run before it
 	RuleBackoff      Rule = "backoff"       // the job waits after a failed run, and its next attempt comes later
@@ -26,6 +26,9 @@ const (
 	RuleBeforeActive Rule = "before-active" // before the present schedule took effect
 	RulePlanned      Rule = "planned"       // missed, and planned to run late
 	RuleUnrecorded   Rule = "unrecorded"    // decided before the kept decisions begin
+	RuleClock        Rule = "clock"         // planned by a clock that was wrong; it is decided again when it comes
+	RuleWaitsClock   Rule = "waits-clock"   // decided already; the clock was set back behind it
+	RuleOff          Rule = "off"           // schedules are turned off (cron.enabled is false)
 )
 
 // ruleInfo is what a rule means.
@@ -39,7 +42,7 @@ var rules = map[Rule]ruleInfo{
 	RuleStarted:      {"started", "a place was free and the run was handed to the launcher"},
 	RuleFinished:     {"ran", "the run ended"},
 	RuleOverlap:      {"skipped", "the job's run was still open"},
-	RuleMissed:       {"skipped", "the slot passed while rota was not running"},
+	RuleMissed:       {"skipped", "the slot passed while rota was not running, the machine slept, or schedules were off"},
 	RuleInterrupted:  {"skipped", "the job's run was interrupted by a restart"},
 	RuleRefireGap:    {"skipped", "less than two seconds after the end of the run before it"},
 	RuleBackoff:      {"skipped", "the job waited after a failed run"},
@@ -55,4 +58,7 @@ var rules = map[Rule]ruleInfo{
 	RuleBeforeActive: {"none", "before the present schedule took effect"},
 	RulePlanned:      {"waiting", "missed, and planned to run late"},
 	RuleUnrecorded:   {"none", "decided before the kept decisions begin"},
+	RuleClock:        {"skipped", "its late run was planned by a clock that was wrong; the slot is yet to come"},
+	RuleWaitsClock:   {"waiting", "waiting for the clock: it was set back, and slots up to the job's mark are decided already"},
+	RuleOff:          {"waiting", "schedules are turned off (cron.enabled is false): deadlines are frozen, and turning them on again is a start"},
 }

@@ -21,11 +21,7 @@ func at(t *testing.T, text string) int64 {
 }
 
 // deskAt is a desk whose clock begins at an instant.
-func deskAt(t *testing.T, text string) *desk {
-	d := newDesk(t)
-	d.nowMs = at(t, text)
-	return d
-}
+func deskAt(t *testing.T, text string) *desk { return newDeskAt(t, at(t, text)) }
 
 // restart stops the worker as a kill does and starts it again at once, or
 // after some downtime.

@@ -32,10 +32,6 @@ func (t *turn) consume(j *Job, slotMs int64, rule Rule, detail any) (*Job, error
 
 // advance raises the mark and sets the natural deadline behind it.
 func (t *turn) advance(j *Job, markMs int64) (*Job, error) {
-	j, err := t.passWait(j)
-	if err != nil {
-		return nil, err
-	}
 	return t.editState(j, func(s *store.State) {
 		s.RotaConsumedMs = store.Some(max(markMs, s.RotaConsumedMs.N))
 		s.StartupCatchupAtMs, s.PacedNextRunAtMs, s.ForcePreservedNextRunAtMs = store.Int{}, store.Int{}, store.Int{}
@@ -69,6 +65,10 @@ func (t *turn) overlap(r *Run) error {
 	j, ok := t.st.jobs.Get(r.JobID)
 	if !ok {
 		return nil
+	}
+	j, err := t.passWait(j)
+	if err != nil {
+		return err
 	}
 	slotMs := j.state.NextRunAtMs.N
 	markMs, err := t.pass(j, slotMs-1, t.now, RuleOverlap, openRun{r.RunID})

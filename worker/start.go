@@ -59,37 +59,44 @@ func (w *Worker) recover(open []found, rc *recovery) error {
 		}
 		open = open[n:]
 	}
-	var missed []missedJob
-	err := w.startTurn(func(t *turn) error {
-		if err := t.noteBoot(); err != nil {
-			return err
-		}
-		if err := t.fillDeadlines(); err != nil {
-			return err
-		}
-		if t.cfg.Enabled {
-			missed = t.missedJobs(rc.excluded)
-		}
-		return t.noteRecovery(rc, len(missed))
-	})
+	err := w.startTurn(func(t *turn) error { return t.prepare(rc) })
+	for err == nil && len(w.st.late.ids) > 0 {
+		err = w.startTurn((*turn).catchUpLate)
+	}
 	if err != nil {
 		return err
 	}
-	for i := 0; i < len(missed); i += perTurn {
-		err := w.startTurn(func(t *turn) error {
-			for k := i; k < min(i+perTurn, len(missed)); k++ {
-				if err := t.catchUp(missed[k], k); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
+	w.retainDueMonoMs = w.clock.MonoMs() + retainEveryMs
+	return nil
+}
+
+// prepare makes the deadlines of a settled file fit this clock, this
+// configuration and these zone rules, and lists what was missed.
+func (t *turn) prepare(rc *recovery) error {
+	var err error
+	t.st.firing = t.cfg.Enabled
+	if t.clock, err = t.changeSinceStop(); err != nil {
+		return err
+	}
+	if t.clock.behindMs > 0 {
+		if err := t.correctClock(t.clock); err != nil {
 			return err
 		}
 	}
-	w.retainDueMonoMs = w.clock.MonoMs() + retainEveryMs
-	return nil
+	t.followed = true
+	if err := t.noteBoot(); err != nil {
+		return err
+	}
+	if err := t.retimeAtStart(); err != nil {
+		return err
+	}
+	if err := t.fillDeadlines(); err != nil {
+		return err
+	}
+	if t.cfg.Enabled {
+		t.beginCatchUp(true, rc.excluded)
+	}
+	return t.noteRecovery(rc, len(t.st.late.ids))
 }
 
 // startTurn is a turn of recovery: it has no callers to answer, so an error is final.

@@ -14,6 +14,7 @@ type identity struct {
 	bootID       string
 	logID        string
 	receiptsKept int
+	made         bool // rota made the file; another program's is only opened
 }
 
 // turn is one transaction in the making: the rows, the memory staged beside
@@ -26,11 +27,13 @@ type turn struct {
 	tx  *store.Tx
 	now int64 // wall clock, read once
 	// monoMs is the monotonic clock, read with it: for cadences, never for slots.
-	monoMs  int64
-	rebuilt bool // every job was built anew by the configuration
-	cfg     *Config
-	id      *identity
-	st      state // staged
+	monoMs   int64
+	clock    clockChange // of wall time since the last turn that followed it
+	followed bool        // this turn acted on it
+	rebuilt  bool        // every job was built anew by the configuration
+	cfg      *Config
+	id       *identity
+	st       state // staged
 
 	orders []Order
 	events []Event

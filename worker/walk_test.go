@@ -80,7 +80,7 @@ func (k *walker) check() {
 			k.fail("deadline of %s at or below the mark: %s", j.ID, j.State)
 		}
 		if len(j.plan) > 0 {
-			if _, ok := j.nextPlan(); !ok && !(isOpen && open.SlotMs == j.plan[0].SlotMs) {
+			if _, ok := j.nextPlan(); !ok && !(isOpen && open.timed()) {
 				k.fail("stale plan of %s: %v %s open=%v", j.ID, j.plan, j.State, isOpen)
 			}
 		}

@@ -68,6 +68,7 @@ type Worker struct {
 	st      state
 	cfg     *Config
 	stale   bool // cfg is installed and the jobs are not built by it yet
+	seen    seenClock
 	trouble trouble
 	commits int // since the log was last looked at
 	// retainDueMonoMs is when retention looks next: monotonic, so that a wall
@@ -97,7 +98,7 @@ func New(o Options) *Worker {
 	cfg := o.Config
 	w := &Worker{
 		store: o.Store, clock: o.Clock.withDefaults(), log: o.Log, opt: o,
-		id: identity{storeKey: o.Store.StoreKey(), pid: int64(o.PID), bootID: o.BootID, logID: o.LogID, receiptsKept: receiptsKept(o.Store, &cfg)},
+		id: identity{storeKey: o.Store.StoreKey(), made: o.Store.Made(), pid: int64(o.PID), bootID: o.BootID, logID: o.LogID, receiptsKept: receiptsKept(o.Store, &cfg)},
 
 		commands: newLane[*call](commandLane),
 		outcomes: newLane[Outcome](0),
