@@ -21,6 +21,12 @@ type Config struct {
 	Durability string
 	// Zone is the document's time zone; empty where it does not say.
 	Zone string
+	// RateLimit is how many calls of one writing method a client on the network
+	// may make in a minute; 0 = no limit. Defaults to 30.
+	RateLimit int
+	// Warnings are what a document allows and its owner may not have meant: one
+	// sentence each, for the log of a start. None repeats a secret.
+	Warnings []string
 	// Carried are keys that belong to what this build does not have yet:
 	// checked, kept, and acted on by nothing. Their names are sorted.
 	Carried []string
@@ -31,7 +37,7 @@ type Config struct {
 // a *FileError and refuses the whole document.
 func ReadConfig(path string, base worker.Config) (Config, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return Config{Worker: base}, nil
+		return newConfig(base), nil
 	}
 	raw, err := readBounded(path)
 	if err != nil {
@@ -42,7 +48,7 @@ func ReadConfig(path string, base worker.Config) (Config, error) {
 
 // ParseConfig is ReadConfig on bytes; file is for messages.
 func ParseConfig(file string, raw []byte, base worker.Config) (Config, error) {
-	c := Config{Worker: base}
+	c := newConfig(base)
 	d := newDocument(file, raw)
 	if err := d.open('{', "the configuration must be an object"); err != nil {
 		return Config{}, err
@@ -54,7 +60,15 @@ func ParseConfig(file string, raw []byte, base worker.Config) (Config, error) {
 		return Config{}, err
 	}
 	sort.Strings(c.Carried)
+	c.Warnings = configWarnings(&c)
 	return c, nil
+}
+
+// defaultRateLimit is what the wire contract's own server allows.
+const defaultRateLimit = 30
+
+func newConfig(base worker.Config) Config {
+	return Config{Worker: base, RateLimit: defaultRateLimit}
 }
 
 // config reads the members of an opened object whose path is prefix.
@@ -63,6 +77,9 @@ func (d *document) config(c *Config, prefix string) error {
 		path := prefix + key
 		if strings.Contains(key, ".") { // "a.b" is not the key b of a
 			return d.fault(line, fmt.Sprintf("unknown key %q", key), knownKeys(prefix))
+		}
+		if instead, retired := retiredKeys[path]; retired {
+			return d.fault(line, path+" is retired: "+instead, "take it out")
 		}
 		if isConfigGroup(path) {
 			if err := d.open('{', path+" must be an object"); err != nil {

@@ -18,12 +18,25 @@ var configKeys = map[string]taker{
 
 	"cron.catchUp.maxImmediate": whole(0, 10_000, func(c *Config, v int64) { c.Worker.CatchUpMaxImmediate = int(v) }),
 	"cron.catchUp.staggerMs":    whole(0, maxDelayMs, func(c *Config, v int64) { c.Worker.CatchUpStaggerMs = v }),
-	"cron.catchUp.agentDelayMs": later(whole(0, maxDelayMs, func(c *Config, v int64) { c.Worker.AgentDelayMs = v })),
+	"cron.catchUp.agentDelayMs": whole(0, maxDelayMs, func(c *Config, v int64) { c.Worker.AgentDelayMs = v }),
 
-	"cron.errorBackoffMs":    later(delays(func(c *Config, v []int64) { c.Worker.ErrorBackoffMs = v })),
-	"cron.retry.maxAttempts": later(whole(0, 100, func(c *Config, v int64) { c.Worker.RetryMax = int(v) })),
-	"cron.retry.backoffMs":   later(delays(func(c *Config, v []int64) { c.Worker.RetryBackoffMs = v })),
-	"cron.retry.retryOn":     carried(wordsOf("rate_limit", "overloaded", "network", "timeout", "server_error")),
+	"cron.errorBackoffMs":             delays(func(c *Config, v []int64) { c.Worker.ErrorBackoffMs = v }),
+	"cron.retry.maxAttempts":          whole(0, 100, func(c *Config, v int64) { c.Worker.RetryMax = int(v) }),
+	"cron.retry.backoffMs":            delays(func(c *Config, v []int64) { c.Worker.RetryBackoffMs = v }),
+	"cron.retry.retryOn":              words(func(c *Config, v []string) { c.Worker.RetryOn = v }, "rate_limit", "overloaded", "network", "timeout", "server_error"),
+	"cron.autoDisable.failures":       whole(1, 1_000_000, func(c *Config, v int64) { c.Worker.DisableFailures = int(v) }),
+	"cron.autoDisable.scheduleErrors": whole(1, 1_000_000, func(c *Config, v int64) { c.Worker.DisableScheduleErrors = int(v) }),
+
+	"cron.webhookToken":      token,
+	"cron.webhookTokenHosts": hosts(1, func(c *Config, v []string) { c.Worker.WebhookTokenHosts = v }),
+
+	"cron.webhookSsrfPolicy.allowedHostnames":               hosts(0, func(c *Config, v []string) { c.Worker.Net.AllowedHosts = v }),
+	"cron.webhookSsrfPolicy.blockedHostnames":               hosts(0, func(c *Config, v []string) { c.Worker.Net.BlockedHosts = v }),
+	"cron.webhookSsrfPolicy.dangerouslyAllowPrivateNetwork": boolean(func(c *Config, v bool) { c.Worker.Net.AllowPrivate = v }),
+	"cron.webhookSsrfPolicy.allowRfc2544BenchmarkRange":     boolean(func(c *Config, v bool) { c.Worker.Net.AllowBenchmark = v }),
+	"cron.webhookSsrfPolicy.allowIpv6UniqueLocalRange":      boolean(func(c *Config, v bool) { c.Worker.Net.AllowUniqueLocal = v }),
+
+	"cron.rateLimit": whole(0, 1_000_000, func(c *Config, v int64) { c.RateLimit = int(v) }),
 
 	"cron.dst":      dst,
 	"cron.timezone": timezone,
@@ -39,25 +52,25 @@ var configKeys = map[string]taker{
 	"cron.locking":    later(word(func(c *Config, v string) { c.Locking = v }, "exclusive", "normal")),
 	"cron.durability": word(func(c *Config, v string) { c.Durability = v }, "full", "normal"),
 
-	"cron.triggers.enabled":                                 carried(isBoolean),
-	"cron.webhookToken":                                     carried(isText),
-	"cron.webhookSsrfPolicy.allowedHostnames":               carried(isTexts),
-	"cron.webhookSsrfPolicy.blockedHostnames":               carried(isTexts),
-	"cron.webhookSsrfPolicy.dangerouslyAllowPrivateNetwork": carried(isBoolean),
-	"cron.webhookSsrfPolicy.allowRfc2544BenchmarkRange":     carried(isBoolean),
-	"cron.webhookSsrfPolicy.allowIpv6UniqueLocalRange":      carried(isBoolean),
-	"cron.sessionRetention":                                 carried(isRetention),
-	"cron.failureAlert.enabled":                             carried(isBoolean),
-	"cron.failureAlert.after":                               carried(isWhole(1)),
-	"cron.failureAlert.cooldownMs":                          carried(isWhole(0)),
-	"cron.failureAlert.includeSkipped":                      carried(isBoolean),
-	"cron.failureAlert.mode":                                carried(isText),
-	"cron.failureAlert.accountId":                           carried(isText),
-	"cron.failureAlert.channel":                             carried(isText),
-	"cron.failureAlert.to":                                  carried(isText),
-	"cron.autoDisable.failures":                             carried(isWhole(1)),
-	"cron.autoDisable.scheduleErrors":                       carried(isWhole(1)),
-	"cron.rateLimit":                                        carried(isWhole(0)),
+	"cron.triggers.enabled":            carried(isBoolean),
+	"cron.sessionRetention":            carried(isRetention),
+	"cron.failureAlert.enabled":        carried(isBoolean),
+	"cron.failureAlert.after":          carried(isWhole(1)),
+	"cron.failureAlert.cooldownMs":     carried(isWhole(0)),
+	"cron.failureAlert.includeSkipped": carried(isBoolean),
+	"cron.failureAlert.mode":           carried(isText),
+	"cron.failureAlert.accountId":      carried(isText),
+	"cron.failureAlert.channel":        carried(isText),
+	"cron.failureAlert.to":             carried(isText),
+}
+
+// retiredKeys are keys of older documents, each with what took its place.
+var retiredKeys = map[string]string{
+	"cron.webhook":                "each job names its own: \"delivery\":{\"mode\":\"webhook\",\"to\":URL}",
+	"cron.store":                  "the database is named by rota serve --db FILE",
+	"cron.runLog":                 "the history is in the database, and cron.retention bounds it",
+	"cron.failureDestination":     "cron.failureAlert, or a job's own delivery.failureDestination, names where failures are told",
+	"cron.triggers.minIntervalMs": "condition triggers are looked at every 30 s at most",
 }
 
 // maxDelayMs bounds a configured delay: 30 days.
@@ -133,6 +146,22 @@ func word(put func(*Config, string), allowed ...string) taker {
 	}
 }
 
+// words takes a list of words; an empty one is a list too.
+func words(put func(*Config, []string), allowed ...string) taker {
+	return func(c *Config, _ string, raw json.RawMessage) string {
+		list, ok := textsOf(raw)
+		for _, s := range list {
+			ok = ok && slices.Contains(allowed, s)
+		}
+		if !ok {
+			return "must be an array of: " + strings.Join(allowed, ", ")
+		}
+		slices.Sort(list)
+		put(c, slices.Compact(list))
+		return ""
+	}
+}
+
 func dst(c *Config, _ string, raw json.RawMessage) string {
 	s, _ := textOf(raw)
 	rule, err := schedule.ParseDST(s)
@@ -170,32 +199,10 @@ func isText(raw json.RawMessage) string {
 	return ""
 }
 
-func isTexts(raw json.RawMessage) string {
-	var list []string
-	if string(raw) == "null" || json.Unmarshal(raw, &list) != nil {
-		return "must be an array of strings"
-	}
-	return ""
-}
-
 func isWhole(low int64) func(json.RawMessage) string {
 	return func(raw json.RawMessage) string {
 		if v, ok := wholeOf(raw); !ok || v < low {
 			return fmt.Sprintf("must be a whole number of at least %d", low)
-		}
-		return ""
-	}
-}
-
-func wordsOf(allowed ...string) func(json.RawMessage) string {
-	return func(raw json.RawMessage) string {
-		var list []string
-		ok := string(raw) != "null" && json.Unmarshal(raw, &list) == nil
-		for _, s := range list {
-			ok = ok && slices.Contains(allowed, s)
-		}
-		if !ok {
-			return "must be an array of: " + strings.Join(allowed, ", ")
 		}
 		return ""
 	}
@@ -223,6 +230,14 @@ func wholeOf(raw json.RawMessage) (int64, bool) {
 		return 0, false
 	}
 	return v, true
+}
+
+func textsOf(raw json.RawMessage) ([]string, bool) {
+	var list []string
+	if string(raw) == "null" || json.Unmarshal(raw, &list) != nil {
+		return nil, false
+	}
+	return list, true
 }
 
 func textOf(raw json.RawMessage) (string, bool) {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -66,7 +67,14 @@ func TestConfigs(t *testing.T) {
 				"enabled": fmt.Sprint(c.Worker.Enabled), "concurrent": fmt.Sprint(c.Worker.MaxConcurrent), "zone": c.Worker.Zone,
 				"dst": c.Worker.DST.String(), "grace": fmt.Sprint(c.Worker.CleanupGraceMs), "locking": c.Locking, "durability": c.Durability,
 				"retry": fmt.Sprint(c.Worker.RetryMax), "carried": strings.Join(c.Carried, ","),
+				"on": strings.Join(c.Worker.RetryOn, ","), "rate": fmt.Sprint(c.RateLimit), "warnings": fmt.Sprint(len(c.Warnings)),
+				"token": fmt.Sprint(len(string(c.Worker.WebhookToken))), "tokenhosts": strings.Join(c.Worker.WebhookTokenHosts, ","),
+				"allowed": strings.Join(c.Worker.Net.AllowedHosts, ","), "blocked": strings.Join(c.Worker.Net.BlockedHosts, ","),
+				"private": fmt.Sprint(c.Worker.Net.AllowPrivate),
 			})
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the refusal repeats a secret: %v", err)
+			}
 		})
 	}
 }
@@ -74,7 +82,9 @@ func TestConfigs(t *testing.T) {
 func TestEveryConfigKeyCanBeSet(t *testing.T) {
 	all := worker.DefaultConfig()
 	text := `{"cron":{"skipMissedJobs":true,"catchUp":{"maxImmediate":1,"staggerMs":2,"agentDelayMs":3},"errorBackoffMs":[4],
-		"retry":{"maxAttempts":5,"backoffMs":[6]},"retention":{"receiptsPerJob":7,"historyDays":8,"historyRowsPerJob":9,"decisionDays":10,"events":11},"dst":"skip"}}`
+		"retry":{"maxAttempts":5,"backoffMs":[6],"retryOn":["timeout"]},"autoDisable":{"failures":12,"scheduleErrors":13},
+		"webhookToken":"t","webhookTokenHosts":["a.example"],"webhookSsrfPolicy":{"allowedHostnames":["b.example"],"blockedHostnames":["c.example"],
+		"dangerouslyAllowPrivateNetwork":true,"allowRfc2544BenchmarkRange":true,"allowIpv6UniqueLocalRange":true},"rateLimit":14,"retention":{"receiptsPerJob":7,"historyDays":8,"historyRowsPerJob":9,"decisionDays":10,"events":11},"dst":"skip"}}`
 	c, err := ParseConfig("c", []byte(text), all)
 	if err != nil {
 		t.Fatal(err)
@@ -83,14 +93,56 @@ func TestEveryConfigKeyCanBeSet(t *testing.T) {
 	all.ErrorBackoffMs, all.RetryMax, all.RetryBackoffMs = []int64{4}, 5, []int64{6}
 	all.ReceiptsPerJob, all.HistoryDays, all.HistoryRowsPerJob, all.DecisionDays, all.Events = 7, 8, 9, 10, 11
 	all.DST = schedule.Skip
+	all.RetryOn, all.DisableFailures, all.DisableScheduleErrors = []string{"timeout"}, 12, 13
+	all.WebhookToken, all.WebhookTokenHosts = "t", []string{"a.example"}
+	all.Net = worker.NetPolicy{AllowedHosts: []string{"b.example"}, BlockedHosts: []string{"c.example"}, AllowPrivate: true, AllowBenchmark: true, AllowUniqueLocal: true}
 	if got, want := fmt.Sprintf("%+v", c.Worker), fmt.Sprintf("%+v", all); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if c.Worker.WebhookToken != all.WebhookToken || c.RateLimit != 14 || len(c.Carried) != 0 {
+		t.Errorf("token of %d letters, rate limit %d, carried %v", len(string(c.Worker.WebhookToken)), c.RateLimit, c.Carried)
+	}
+}
+
+// A token in a document is in nothing that is printed of it.
+func TestCase089ConfigurationShowsNoToken(t *testing.T) {
+	c, err := ParseConfig("c", []byte(`{"cron":{"webhookToken":"hunter2"}}`), worker.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Worker.WebhookToken != "hunter2" || len(c.Warnings) != 1 {
+		t.Errorf("the token was not taken, or nothing was said about where it goes: %v", c.Warnings)
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{fmt.Sprint(c), fmt.Sprintf("%+v %#v", c, c), string(raw)} {
+		if strings.Contains(text, "hunter2") {
+			t.Errorf("shown: %s", text)
+		}
+	}
+}
+
+func TestHostNames(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"Hooks.Example.NET.", "hooks.example.net"}, {" localhost ", "localhost"}, {"127.0.0.1", "127.0.0.1"},
+		{"[::1]", "::1"}, {"0:0:0:0:0:0:0:1", "::1"}, {"::FFFF:10.0.0.1", "10.0.0.1"}, {"FD00::0001", "fd00::1"},
+		{"bücher.example", "bücher.example"}, {"under_score.example", "under_score.example"},
+		{"", ""}, {"  ", ""}, {".", ""}, {"a..b", ""}, {"*.example.net", ""}, {"https://example.net", ""}, {"example.net:8080", ""},
+		{"example.net/path", ""}, {"user@example.net", ""}, {"[::1", ""}, {"[example.net]", ""}, {"fe80::1%eth0", ""}, {"a b", ""},
+		{strings.Repeat("a", 254), ""},
+	} {
+		got, ok := hostName(c.in)
+		if got != c.want && c.want != "" || ok != (c.want != "") {
+			t.Errorf("hostName(%q) = %q, %v; want %q", c.in, got, ok, c.want)
+		}
 	}
 }
 
 func TestConfigFileThatIsNotThereIsTheDefault(t *testing.T) {
 	c, err := ReadConfig(filepath.Join(t.TempDir(), "none.json"), worker.DefaultConfig())
-	if err != nil || fmt.Sprint(c.Worker) != fmt.Sprint(worker.DefaultConfig()) {
+	if err != nil || fmt.Sprint(c.Worker) != fmt.Sprint(worker.DefaultConfig()) || c.RateLimit != 30 {
 		t.Errorf("%+v %v", c, err)
 	}
 }
@@ -100,7 +152,7 @@ func TestJobsFiles(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			f, err := ParseJobsFile("jobs.json", []byte(s.text))
 			lines := strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Lines), " ", ","), "[]")
-			s.judge(t, err, map[string]string{"jobs": fmt.Sprint(len(f.Jobs)), "lines": lines, "config": fmt.Sprint(f.ConfigLine)})
+			s.judge(t, err, map[string]string{"jobs": fmt.Sprint(len(f.Jobs)), "lines": lines, "config": fmt.Sprint(f.ConfigLine), "echo": fmt.Sprint(f.NeedsEcho)})
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rota-scheduler/rota/worker"
+	"github.com/rota-scheduler/rota/worker/job"
 )
 
 // maxFileJobs bounds a jobs file.
@@ -20,6 +21,9 @@ type JobsFile struct {
 	ConfigLine int
 	Jobs       []json.RawMessage
 	Lines      []int // Jobs[i] starts on Lines[i]
+	// NeedsEcho: an http payload goes to the echo listener, which exists only in
+	// a daemon that was started with such a file.
+	NeedsEcho bool
 }
 
 // ReadJobsFile reads an array of jobs, or an object {"config":…, "jobs":[…]}.
@@ -81,7 +85,7 @@ func ParseJobsFile(file string, raw []byte) (JobsFile, error) {
 // gives base.
 func (f JobsFile) ReadConfig(base worker.Config) (Config, error) {
 	if f.Config == nil {
-		return Config{Worker: base}, nil
+		return newConfig(base), nil
 	}
 	c, err := ParseConfig(f.File, f.Config, base)
 	var fault *FileError
@@ -107,6 +111,7 @@ func (d *document) jobs(into *JobsFile) error {
 		}
 		into.Jobs = append(into.Jobs, raw)
 		into.Lines = append(into.Lines, line)
+		into.NeedsEcho = into.NeedsEcho || job.NamesEcho(raw)
 	}
 	if _, err := d.dec.Token(); err != nil {
 		return d.syntax(err)
