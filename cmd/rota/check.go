@@ -107,14 +107,15 @@ func checkJobs(c *checkAnswer, raw []byte, env job.Env) {
 		c.addFileError(err)
 		return
 	}
-	if config, err := file.ReadConfig(worker.DefaultConfig()); err != nil {
+	config, err := file.ReadConfig(worker.DefaultConfig())
+	if err != nil {
 		c.addFileError(err)
-	} else {
-		env.DST = config.Worker.DST
-		if config.Zone != "" {
-			env.HostZone = config.Zone
-		}
+		config.Worker = worker.DefaultConfig()
 	}
+	for _, warning := range config.Warnings {
+		c.add(file.ConfigLine, "warning", warning, "")
+	}
+	env = configured(env, config)
 	c.Jobs = len(file.Jobs)
 	keys := map[string]int{} // declaration key → line
 	for i, params := range file.Jobs {
@@ -131,6 +132,7 @@ func checkJobs(c *checkAnswer, raw []byte, env job.Env) {
 		for _, note := range created.Notes {
 			c.add(line, "note", note, "")
 		}
+		c.checkAddresses(line, created.Definition, config.Worker.Net, file.Config != nil)
 		key := declaredAs(created.Definition)
 		if first, taken := keys[key]; taken {
 			c.add(line, "error", fmt.Sprintf("the job on line %d is declared as %s too", first, key), "give one of them another name, or a declarationKey")
@@ -138,6 +140,18 @@ func checkJobs(c *checkAnswer, raw []byte, env job.Env) {
 		}
 		keys[key] = line
 	}
+}
+
+// configured is what a configuration says of new jobs.
+func configured(env job.Env, config host.Config) job.Env {
+	w := config.Worker
+	env.DST = w.DST
+	if config.Zone != "" {
+		env.HostZone = config.Zone
+	}
+	env.ErrorBackoffMs, env.DisableFailures = w.ErrorBackoffMs, w.DisableFailures
+	env.RetryOn, env.RetryMax, env.RetryBackoffMs = w.RetryOn, w.RetryMax, w.RetryBackoffMs
+	return env
 }
 
 // declaredAs is the key by which a jobs file's job is found again.

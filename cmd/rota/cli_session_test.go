@@ -26,6 +26,14 @@ func TestSession(t *testing.T) {
 	})
 }
 
+// TestRequestsSession plays what the command line says about http requests,
+// webhooks and a job's own rules.
+func TestRequestsSession(t *testing.T) {
+	c := newCLI(t)
+	c.serve()
+	playSession(t, c, "../../testdata/cli/requests.txt", map[string]string{})
+}
+
 // sessionStep is one stanza of a session.
 type sessionStep struct {
 	line  int

@@ -18,10 +18,14 @@ func newCronAddCommand(a *app) *cobra.Command {
 		Use:     "add [SCHEDULE|NAME]",
 		Aliases: []string{"create"},
 		Short:   "Add a job",
-		Long: `Add a job: a name, one schedule and one command.
+		Long: `Add a job: a name, one schedule, and one command or request.
 
   rota cron add --name backup --cron "30 2 * * *" --command "backup.sh"
   rota cron add "every 10m" --name probe --command-argv '["probe","--fast"]'
+  rota cron add "every 1h" --name ping --http https://example.net/ping \
+    --http-header "Authorization: Bearer TOKEN" --http-body '{"from":"rota"}'
+
+--webhook sends the result of each run to a URL.
 
 A schedule may stand alone: five or six fields are a cron expression, "every X"
 an interval, anything else a time. What was filled in is said on stderr.`,
@@ -72,17 +76,23 @@ func addParams(f *jobFlags, args []string, nowMs int64) (map[string]any, error) 
 	if spec == nil {
 		return nil, usage("Choose exactly one schedule: --at, --every, or --cron")
 	}
-	payload, whole, err := f.payload()
+	payload, err := f.payload()
 	if err != nil {
 		return nil, err
 	}
-	if !whole {
-		return nil, usage("Choose exactly one payload: --command or --command-argv")
+	if !payload.whole {
+		return nil, usage(choosePayload)
+	}
+	if f.given("best-effort-deliver") && !f.given("webhook") {
+		return nil, usage("--best-effort-deliver goes with --webhook URL")
+	}
+	if f.anyGiven("catch-up-limit", "max-lateness") && !f.given("catch-up") {
+		return nil, usage("--catch-up-limit and --max-lateness need --catch-up one|all|skip")
 	}
 	if strings.TrimSpace(f.name) == "" {
 		return nil, usage("Cron job name is required. Pass a name or --name <name>.")
 	}
-	params := map[string]any{"schedule": spec, "payload": payload, "sessionTarget": "isolated", "wakeMode": "now"}
+	params := map[string]any{"schedule": spec, "payload": payload.params(), "sessionTarget": "isolated", "wakeMode": "now"}
 	f.texts(params)
 	policy, err := f.catchUpPolicy()
 	if policy != nil {

@@ -14,6 +14,8 @@ type editFlags struct {
 	job                                                                                    jobFlags
 	enable, disable, stop                                                                  bool
 	clearDisplayName, clearDescription, clearAgent, clearSessionKey, clearTimeout, clearTZ bool
+	clearCatchUp, clearDST, noBestEffort                                                   bool
+	clearRequest                                                                           clearRequest
 	reason                                                                                 string
 }
 
@@ -43,6 +45,10 @@ func newCronEditCommand(a *app) *cobra.Command {
 	flags.BoolVar(&f.clearSessionKey, "clear-session-key", false, "no session key")
 	flags.BoolVar(&f.clearTimeout, "clear-timeout-seconds", false, "the default limit again")
 	flags.BoolVar(&f.clearTZ, "clear-tz", false, "the daemon's time zone again")
+	flags.BoolVar(&f.clearCatchUp, "clear-catch-up", false, "missed slots as the configuration says")
+	flags.BoolVar(&f.clearDST, "clear-dst", false, "daylight saving as the configuration says")
+	flags.BoolVar(&f.noBestEffort, "no-best-effort-deliver", false, "a result that cannot be sent fails the run")
+	f.clearRequest.register(flags)
 	return cmd
 }
 
@@ -58,14 +64,7 @@ func (a *app) editParams(ctx context.Context, f *editFlags, id string) (updatePa
 	if f.enable || f.disable {
 		params.Patch["enabled"] = f.enable
 	}
-	for key, clear := range map[string]bool{"displayName": f.clearDisplayName, "agentId": f.clearAgent, "sessionKey": f.clearSessionKey} {
-		if clear {
-			params.Patch[key] = nil
-		}
-	}
-	if f.clearDescription {
-		params.Patch["description"] = ""
-	}
+	f.clears(params.Patch)
 	policy, err := f.job.catchUpPolicy()
 	if err != nil {
 		return params, err
@@ -73,15 +72,9 @@ func (a *app) editParams(ctx context.Context, f *editFlags, id string) (updatePa
 	if policy != nil {
 		params.Patch["catchUp"] = policy
 	}
-	payload, whole, err := f.job.payload()
+	payload, err := f.payload()
 	if err != nil {
 		return params, err
-	}
-	if f.clearTimeout {
-		if payload == nil {
-			payload = map[string]any{"kind": "command"}
-		}
-		payload["timeoutSeconds"] = nil
 	}
 	spec, err := f.job.newSchedule(time.Now().UnixMilli())
 	if err != nil {
@@ -89,21 +82,24 @@ func (a *app) editParams(ctx context.Context, f *editFlags, id string) (updatePa
 	}
 	partOfSchedule := spec == nil && (f.job.anyGiven("tz", "stagger", "exact") || f.clearTZ)
 	keepsZone := spec != nil && spec["kind"] == "cron" && !f.job.given("tz") && !f.clearTZ
-	if payload != nil && !whole || partOfSchedule || keepsZone {
+	changesPayload := len(payload.members) > 0 && !payload.whole
+	if changesPayload || partOfSchedule || keepsZone {
 		old, err := a.oldJob(ctx, id)
 		if err != nil {
 			return params, err
 		}
 		params.ExpectedRevision = old.ConfigRevision
-		if payload != nil && !whole && old.Payload.Kind != "command" {
-			return params, usage("the job has a payload of kind %q: give a whole command with --command or --command-argv", old.Payload.Kind)
+		if changesPayload {
+			if err := payload.over(old.Payload.Kind); err != nil {
+				return params, err
+			}
 		}
 		if spec, err = f.mergedSchedule(spec, old.Schedule); err != nil {
 			return params, err
 		}
 	}
-	if payload != nil {
-		params.Patch["payload"] = payload
+	if len(payload.members) > 0 {
+		params.Patch["payload"] = payload.params()
 	}
 	if spec != nil {
 		params.Patch["schedule"] = spec
@@ -112,6 +108,39 @@ func (a *app) editParams(ctx context.Context, f *editFlags, id string) (updatePa
 		return params, usage("nothing to change: give at least one flag")
 	}
 	return params, nil
+}
+
+// clears puts what goes back to its default, or away.
+func (f *editFlags) clears(patch map[string]any) {
+	for key, clear := range map[string]bool{"displayName": f.clearDisplayName, "agentId": f.clearAgent, "sessionKey": f.clearSessionKey,
+		"catchUp": f.clearCatchUp, "dst": f.clearDST} {
+		if clear {
+			patch[key] = nil
+		}
+	}
+	if f.clearDescription {
+		patch["description"] = ""
+	}
+	if f.noBestEffort {
+		delivery, ok := patch["delivery"].(map[string]any)
+		if !ok {
+			delivery = map[string]any{}
+			patch["delivery"] = delivery
+		}
+		delivery["bestEffort"] = false
+	}
+}
+
+// payload is what the flags change of the payload.
+func (f *editFlags) payload() (payloadPatch, error) {
+	p, err := f.job.payload()
+	if err == nil {
+		err = f.clearRequest.apply(&p)
+	}
+	if f.clearTimeout {
+		p.members["timeoutSeconds"] = nil
+	}
+	return p, err
 }
 
 // mergedSchedule completes a schedule from the one that the job has.
@@ -151,6 +180,9 @@ func (f *editFlags) check() error {
 		both(f.clearSessionKey, f.job.given("session-key"), "--session-key or --clear-session-key"),
 		both(f.clearDisplayName, f.job.given("display-name"), "--display-name or --clear-display-name"),
 		both(f.clearDescription, f.job.given("description"), "--description or --clear-description"),
+		both(f.clearCatchUp, f.job.anyGiven("catch-up", "catch-up-limit", "max-lateness"), "--catch-up or --clear-catch-up"),
+		both(f.clearDST, f.job.given("dst"), "--dst or --clear-dst"),
+		both(f.noBestEffort, f.job.given("best-effort-deliver"), "--best-effort-deliver or --no-best-effort-deliver"),
 		both(f.clearTimeout, f.job.given("timeout-seconds"), "--timeout-seconds or --clear-timeout-seconds"),
 	} {
 		if err != nil {

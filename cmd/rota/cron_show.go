@@ -39,7 +39,11 @@ func newCronShowCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.printText(showLines(&j, preview, time.Now().UnixMilli()))
+			text := showLines(&j, preview, time.Now().UnixMilli())
+			for _, line := range ownLines(raw) {
+				text += escapeText(line) + "\n"
+			}
+			a.printText(text)
 			return nil
 		},
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
@@ -26,10 +25,10 @@ type jobFlags struct {
 
 	catchUp, catchUpLimit, maxLateness, dst string
 
-	command, commandArgv, commandCwd, commandInput string
-	commandEnv                                     []string
-	timeoutSeconds, noOutputSeconds, outputMax     string
-	noDeliver                                      bool
+	run payloadFlags
+
+	webhook               string
+	noDeliver, bestEffort bool
 }
 
 func (f *jobFlags) register(set *pflag.FlagSet) {
@@ -55,15 +54,11 @@ func (f *jobFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&f.catchUpLimit, "catch-up-limit", "", "most missed slots that all runs")
 	set.StringVar(&f.maxLateness, "max-lateness", "", "a missed slot older than this is not run")
 
-	set.StringVar(&f.command, "command", "", "shell command line")
-	set.StringVar(&f.commandArgv, "command-argv", "", `command as a JSON array: ["prog","arg"]`)
-	set.StringVar(&f.commandCwd, "command-cwd", "", "working directory, absolute (default: the home directory)")
-	set.StringArrayVar(&f.commandEnv, "command-env", nil, "K=V, may be repeated")
-	set.StringVar(&f.commandInput, "command-input", "", "text for standard input")
-	set.StringVar(&f.timeoutSeconds, "timeout-seconds", "", "longest run; 0 = no limit (default 600)")
-	set.StringVar(&f.noOutputSeconds, "no-output-timeout-seconds", "", "longest silence; 0 = no limit")
-	set.StringVar(&f.outputMax, "output-max-bytes", "", "bytes of output to keep a stream")
+	f.run.register(set)
+
+	set.StringVar(&f.webhook, "webhook", "", "send the result of each run to this URL")
 	set.BoolVar(&f.noDeliver, "no-deliver", false, "keep the result in the history alone")
+	set.BoolVar(&f.bestEffort, "best-effort-deliver", false, "a result that cannot be sent does not fail the run")
 }
 
 // given reports whether a flag stands on the command line, even as empty.
@@ -96,9 +91,8 @@ func (f *jobFlags) texts(into map[string]any) {
 	if f.keepAfterRun {
 		into["deleteAfterRun"] = false
 	}
-	if f.noDeliver {
-		// The channel is what clients of the contract store beside it.
-		into["delivery"] = map[string]any{"mode": "none", "channel": "last"}
+	if delivery := f.deliveryParams(); delivery != nil {
+		into["delivery"] = delivery
 	}
 }
 
@@ -115,18 +109,22 @@ func (f *jobFlags) check() error {
 	if f.given("tz") && f.given("every") {
 		return usage("--tz is only valid for --cron and --at")
 	}
+	if f.noDeliver && f.anyGiven("webhook", "best-effort-deliver") {
+		return usage("Choose either --no-deliver or --webhook, not both")
+	}
 	return nil
 }
 
-// catchUpPolicy is rota's own catchUp object, nil when no flag names it.
+// catchUpPolicy is what the flags say of rota's own catchUp object, nil when
+// none names it.
 func (f *jobFlags) catchUpPolicy() (map[string]any, error) {
 	if !f.anyGiven("catch-up", "catch-up-limit", "max-lateness") {
 		return nil, nil
 	}
-	if !f.given("catch-up") {
-		return nil, usage("--catch-up-limit and --max-lateness need --catch-up one|all|skip")
+	policy := map[string]any{}
+	if f.given("catch-up") {
+		policy["policy"] = f.catchUp
 	}
-	policy := map[string]any{"policy": f.catchUp}
 	if f.given("catch-up-limit") {
 		n, err := wholeNumber("--catch-up-limit", f.catchUpLimit, 1)
 		if err != nil {
@@ -239,63 +237,6 @@ func reasonOf(err error) string {
 		return f.Message
 	}
 	return f.Message + "; " + f.Hint
-}
-
-// payload is the command payload that the flags name, nil when they name none.
-// whole says that it describes a whole command, not a change of one.
-func (f *jobFlags) payload() (payload map[string]any, whole bool, err error) {
-	payload = map[string]any{"kind": "command"}
-	switch {
-	case f.given("command") && f.given("command-argv"):
-		return nil, false, usage("Choose exactly one payload: --command or --command-argv")
-	case f.given("command"):
-		if strings.TrimSpace(f.command) == "" {
-			return nil, false, usage("--command is empty")
-		}
-		payload["argv"], whole = []string{"sh", "-lc", f.command}, true
-	case f.given("command-argv"):
-		var argv []string
-		if json.Unmarshal([]byte(f.commandArgv), &argv) != nil || len(argv) == 0 {
-			return nil, false, usage(`--command-argv must be a JSON array of strings, such as ["echo","hi"]`)
-		}
-		payload["argv"], whole = argv, true
-	}
-	if f.given("command-cwd") {
-		payload["cwd"] = f.commandCwd
-	}
-	if f.given("command-input") {
-		payload["input"] = f.commandInput
-	}
-	if f.given("command-env") {
-		env := map[string]string{}
-		for _, pair := range f.commandEnv {
-			name, value, ok := strings.Cut(pair, "=")
-			if !ok || name == "" {
-				return nil, false, usage("--command-env takes NAME=VALUE, not %q", pair)
-			}
-			env[name] = value
-		}
-		payload["env"] = env
-	}
-	for _, n := range []struct {
-		flag, value, key string
-		low              int64
-	}{
-		{"timeout-seconds", f.timeoutSeconds, "timeoutSeconds", 0},
-		{"no-output-timeout-seconds", f.noOutputSeconds, "noOutputTimeoutSeconds", 0},
-		{"output-max-bytes", f.outputMax, "outputMaxBytes", 1},
-	} {
-		if !f.given(n.flag) {
-			continue
-		}
-		if payload[n.key], err = wholeNumber("--"+n.flag, n.value, n.low); err != nil {
-			return nil, false, err
-		}
-	}
-	if len(payload) == 1 {
-		return nil, false, nil
-	}
-	return payload, whole, nil
 }
 
 func wholeNumber(flag, text string, low int64) (int64, error) {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/worker/job"
 )
 
 // jobView is what the command line shows of a job.
@@ -184,6 +187,67 @@ func dash(s string) string {
 	return s
 }
 
+// ownLines are the lines of what a job has of rota's own: a request, where its
+// result may be lost, and the rules that bend its schedule. Headers and parts of
+// addresses that are secret by their name are masked.
+func ownLines(definition []byte) []string {
+	d, err := job.Decode(definition)
+	if err != nil {
+		return nil // shown as far as it can be read
+	}
+	var lines []string
+	if p := d.Payload.HTTP; p != nil {
+		lines = append(lines, "request: "+p.Method+" "+job.MaskedURL(p.URL))
+		for _, h := range p.Headers {
+			value := h.Value
+			if job.SecretName(h.Name) {
+				value = job.Masked
+			}
+			lines = append(lines, "request header: "+h.Name+": "+value)
+		}
+		if p.Body != "" {
+			lines = append(lines, "request body: "+plural(len(p.Body), "byte"))
+		}
+		lines = append(lines, "ok status: "+statusText(p.OKStatus))
+	}
+	if d.Delivery.BestEffort {
+		lines = append(lines, "best effort delivery: yes")
+	}
+	if c := d.CatchUp; c != nil {
+		lines = append(lines, "catch-up: "+catchUpText(*c))
+	}
+	if d.DST != "" {
+		lines = append(lines, "daylight saving: "+d.DST)
+	}
+	return lines
+}
+
+func statusText(ranges []job.StatusRange) string {
+	texts := make([]string, len(ranges))
+	for i, r := range ranges {
+		texts[i] = fmt.Sprint(r.From)
+		if r.To != r.From {
+			texts[i] = fmt.Sprintf("%d-%d", r.From, r.To)
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+func catchUpText(c schedule.CatchUp) string {
+	text := c.Policy.String()
+	if c.Policy == schedule.RunAll {
+		limit := c.Limit
+		if limit == 0 {
+			limit = schedule.DefaultCatchUpLimit
+		}
+		text += ", at most " + fmt.Sprint(limit)
+	}
+	if c.MaxLatenessMs > 0 {
+		text += ", none later than " + exactly(c.MaxLatenessMs)
+	}
+	return text
+}
+
 // deliveryPreview is the preview of where results go.
 type deliveryPreview struct {
 	Label  string `json:"label"`
@@ -194,5 +258,9 @@ func (p deliveryPreview) String() string {
 	if p.Label == "" {
 		return "-"
 	}
-	return p.Label + " (" + p.Detail + ")"
+	label := p.Label
+	if to, ok := strings.CutPrefix(label, "webhook:"); ok {
+		label = "webhook:" + job.MaskedURL(to)
+	}
+	return label + " (" + p.Detail + ")"
 }

@@ -23,8 +23,7 @@ var laterFlags = []struct {
 	{"stream schedules", []string{"stream-command", "stream-cwd", "stream-mode", "stream-match", "stream-batch-ms", "stream-max-batch-bytes"}},
 	{"condition triggers", []string{"trigger-script", "trigger-once", "clear-trigger"}},
 	{"pacing", []string{"pacing-min", "pacing-max", "clear-pacing"}},
-	{"webhook delivery", []string{"webhook"}},
-	{"delivery to a channel", []string{"announce", "deliver", "channel", "to", "thread-id", "account", "best-effort-deliver", "no-best-effort-deliver", "clear-channel", "clear-to", "clear-thread-id", "clear-account"}},
+	{"delivery to a channel", []string{"announce", "deliver", "channel", "to", "thread-id", "account", "clear-channel", "clear-to", "clear-thread-id", "clear-account"}},
 	{"failure alerts", []string{"failure-alert", "no-failure-alert", "failure-alert-after", "failure-alert-channel", "failure-alert-to", "failure-alert-cooldown", "failure-alert-include-skipped", "failure-alert-exclude-skipped", "failure-alert-mode", "failure-alert-account-id"}},
 	{"daemons on the network", []string{"url", "port", "token", "password"}},
 }
@@ -46,7 +45,7 @@ func flagFailure(cmd *cobra.Command, err error) error {
 		if kind := laterKind(unknown.GetSpecifiedName()); kind != "" {
 			f := usage("--%s belongs to %s, which this build does not have", unknown.GetSpecifiedName(), kind)
 			f.Code = "unsupported"
-			f.Hint = fmt.Sprintf("what there is: commands (--command, --command-argv) on --at, --every or --cron schedules; see %s --help", cmd.CommandPath())
+			f.Hint = fmt.Sprintf("what there is: commands (--command, --command-argv) and requests (--http) on --at, --every or --cron schedules; see %s --help", cmd.CommandPath())
 			return f
 		}
 	}

@@ -31,6 +31,9 @@
 // A kind that this build does not run (of payload, schedule or delivery) is
 // refused where somebody chooses it, and kept where a row has it.
 //
+// The address of a request or a webhook is checked for its form. Where it leads
+// is known only when it is connected to, and is the launcher's to judge.
+//
 // Names are sorted without regard to Latin accents only; other scripts go by
 // code point.
 package job
