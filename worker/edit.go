@@ -11,7 +11,8 @@ import (
 )
 
 func (t *turn) env() job.Env {
-	return job.Env{NowMs: t.now, HostZone: t.cfg.Zone, DST: t.cfg.DST}
+	return job.Env{NowMs: t.now, HostZone: t.cfg.Zone, DST: t.cfg.DST, ErrorBackoffMs: t.cfg.ErrorBackoffMs,
+		RetryOn: t.cfg.RetryOn, RetryMax: t.cfg.RetryMax, RetryBackoffMs: t.cfg.RetryBackoffMs, DisableFailures: t.cfg.DisableFailures}
 }
 
 // addJob creates a job, or converges the declared one.

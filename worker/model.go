@@ -197,8 +197,8 @@ func (j *Job) unrunnable() string {
 	if j.SetAside != "" {
 		return j.SetAside
 	}
-	if j.def.Payload.Command == nil && j.def.Payload.HTTP == nil {
-		return "payload kind \"" + j.def.PayloadKind + "\" is not available in this build; available: command, http"
+	if !j.def.Payload.Runnable() {
+		return "payload kind \"" + j.def.PayloadKind + "\" is not available in this build; available: " + job.AvailableKinds()
 	}
 	return ""
 }
