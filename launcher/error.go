@@ -20,6 +20,9 @@ type Error struct {
 	//	no-executor     this launcher does not perform such payloads
 	//	launch-log      the launch log cannot be read or written
 	//	no-home         the home directory is unknown
+	//	bad-request     a request that cannot or must not be sent
+	//	blocked         the address may not be reached
+	//	echo            the echo listener cannot listen
 	Code    string
 	Op      string // what was attempted
 	Message string // one sentence, for people

@@ -9,8 +9,9 @@ import (
 // Executor performs one kind of payload.
 //
 // Execute returns when the effect is over and nothing of it is left behind. It
-// calls run.Start exactly once, around the moment the effect begins; before
-// that it may find reasons not to begin. When ctx ends it cuts the effect
+// calls run.Start exactly once, around the moment the effect begins, or
+// run.Began where that moment is known only later; before that it may find
+// reasons not to begin. When ctx ends it cuts the effect
 // short: context.Cause(ctx) is then a *Stop, and run.Hurry says when even the
 // clean-up must be quick. Of the outcome it fills Status, Kind, Error,
 // ErrorReason, Summary, Diagnostics and Output; the launcher knows the rest.

@@ -3,6 +3,7 @@ package launcher
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -26,12 +27,19 @@ type Options struct {
 	// Environ is the daemon's environment ("NAME=value"); commands inherit it
 	// without ROTA_TOKEN, ROTA_URL and NOTIFY_SOCKET.
 	Environ []string
-	// Executors performs payloads, by payload kind. Nil: commands only.
+	// Executors performs payloads, by payload kind. Nil: commands and http.
 	Executors map[string]Executor
+	// Version is the program's, for the User-Agent of requests. Defaults to
+	// "devel".
+	Version string
+	// Echo answers http payloads that name ${ROTA_ECHO}. Nil: there is none.
+	// The launcher serves it in Run, and closes it when nothing is active.
+	Echo *Echo
 	// CleanupGraceMs passes between TERM and KILL. Defaults to 20,000.
 	CleanupGraceMs int64
-	// ShutdownGraceMs is how long active runs may go on when the launcher stops;
-	// then they get TERM, and KILL two seconds later. Defaults to 10,000.
+	// ShutdownGraceMs is how long active runs and deliveries may go on when the
+	// launcher stops; then processes get TERM, and KILL two seconds later, and
+	// requests are cut. Defaults to 10,000.
 	ShutdownGraceMs int64
 	// Now is the wall clock in Unix ms: for what is shown, never for a deadline.
 	Now func() int64
@@ -66,10 +74,14 @@ type Launcher struct {
 	// exclusively while orphans are reaped: so the reaper knows every child.
 	forks sync.RWMutex
 
-	mu       sync.Mutex // guards active and stopping
+	web *web
+
+	mu       sync.Mutex // guards all below
 	active   map[string]*Run
-	stopping bool
-	idle     chan struct{} // sent to, buffered by one, when stopping and nothing is active
+	sending  map[string]context.CancelCauseFunc // deliveries, by receipt
+	stopping bool                               // nothing more is launched
+	closed   bool                               // nothing more is delivered either
+	idle     chan struct{}                      // sent to, buffered by one, when stopping and nothing is active
 }
 
 // New makes a launcher and opens its launch log.
@@ -98,21 +110,27 @@ func New(opt Options) (*Launcher, error) {
 	if opt.Executors == nil {
 		opt.Executors = map[string]Executor{
 			"command": &Command{Home: opt.Home, Environ: opt.Environ, CleanupGraceMs: opt.CleanupGraceMs},
+			"http":    HTTP{},
 		}
 	}
 	log, err := openLaunchLog(opt.LogPath, opt.BootID)
 	if err != nil {
 		return nil, err
 	}
-	return &Launcher{opt: opt, log: log, hurry: make(chan struct{}), active: make(map[string]*Run), idle: make(chan struct{}, 1)}, nil
+	return &Launcher{
+		opt: opt, log: log, hurry: make(chan struct{}), web: newWeb("rota/"+cmp.Or(opt.Version, "devel"), opt.Echo, opt.Now),
+		active: make(map[string]*Run), sending: make(map[string]context.CancelCauseFunc), idle: make(chan struct{}, 1),
+	}, nil
 }
 
 // Run takes orders until ctx ends. Then it launches nothing more, lets active
-// runs go on for the shutdown grace, ends the rest, reports them all, and calls
-// Port.Done. Every goroutine it started has ended when it returns. It can be
-// called once.
+// runs and deliveries go on for the shutdown grace, ends the rest, reports them
+// all, and calls Port.Done. Every goroutine it started has ended when it
+// returns, but for those of closed connections, which are on their way. It can
+// be called once.
 func (l *Launcher) Run(ctx context.Context) error {
 	stopReaper := startReaper(l)
+	stopEcho := l.startEcho()
 	var (
 		runs     sync.WaitGroup
 		stop     = ctx.Done()
@@ -129,27 +147,44 @@ func (l *Launcher) Run(ctx context.Context) error {
 			timer := time.NewTimer(time.Duration(l.opt.ShutdownGraceMs) * time.Millisecond)
 			defer timer.Stop()
 			graceEnd = timer.C
+			l.take(stopping, &runs) // what was committed before the stop may still be delivered
 			over = l.beginStop()
-			l.take(stopping, &runs)
 		case <-graceEnd:
 			graceEnd = nil
 			l.endAll()
 		case <-l.idle:
-			over = true
+			over = l.closeIfIdle()
 		}
 	}
 	runs.Wait()
 	l.take(stopping, &runs) // what was committed meanwhile is answered too
 	stopReaper()
-	err := l.log.close()
+	l.web.end()
+	err := errors.Join(stopEcho(), l.log.close())
 	l.opt.Port.Done()
 	return err
+}
+
+// startEcho serves the echo listener, if there is one. stop closes it.
+func (l *Launcher) startEcho() (stop func() error) {
+	if l.opt.Echo == nil {
+		return func() error { return nil }
+	}
+	served := make(chan error, 1)
+	go func() { served <- l.opt.Echo.serve() }()
+	return func() error { return errors.Join(l.opt.Echo.Close(), <-served) }
 }
 
 // take carries out every waiting order. A launch that comes while stopping is
 // answered without an effect.
 func (l *Launcher) take(stopping bool, runs *sync.WaitGroup) {
-	for _, order := range l.opt.Port.Take() {
+	orders := l.opt.Port.Take()
+	for _, order := range orders {
+		if order.Deliver != nil { // before a launch forgets what an earlier daemon left
+			l.log.inherit(order.Deliver.ReceiptID)
+		}
+	}
+	for _, order := range orders {
 		switch {
 		case order.Launch != nil && stopping:
 			l.opt.Port.Report(l.neverStarted(order.Launch))
@@ -158,11 +193,17 @@ func (l *Launcher) take(stopping bool, runs *sync.WaitGroup) {
 		case order.Cancel != nil:
 			c := order.Cancel
 			l.mu.Lock()
-			run := l.active[c.ReceiptID]
+			run, delivery := l.active[c.ReceiptID], l.sending[c.ReceiptID]
 			l.mu.Unlock()
+			why := &Stop{Kind: c.Reason, Message: c.Message}
 			if run != nil { // else it has ended: its outcome is on its way
-				run.cancel(&Stop{Kind: c.Reason, Message: c.Message})
+				run.cancel(why)
 			}
+			if delivery != nil {
+				delivery(why)
+			}
+		case order.Deliver != nil:
+			l.deliver(order.Deliver, runs)
 		case order.Settled != "":
 			if err := l.log.settle(order.Settled); err != nil {
 				l.opt.Log.Warn("launch log not trimmed; it goes on growing", "err", err)
@@ -197,28 +238,46 @@ func (l *Launcher) launch(order *worker.Launch, runs *sync.WaitGroup) {
 // is active.
 func (l *Launcher) beginStop() (idle bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.stopping = true
-	return len(l.active) == 0
+	l.mu.Unlock()
+	return l.closeIfIdle()
 }
 
-// forget drops a run that has ended.
+// closeIfIdle ends the taking of deliveries if nothing is active.
+func (l *Launcher) closeIfIdle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	idle := len(l.active)+len(l.sending) == 0
+	l.closed = l.closed || idle
+	return idle
+}
+
+// forget drops a run, or its delivery, that has ended.
 func (l *Launcher) forget(receiptID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.active, receiptID)
-	if l.stopping && len(l.active) == 0 {
-		l.idle <- struct{}{} // once: nothing is added while stopping
+	delete(l.sending, receiptID)
+	if l.stopping && len(l.active)+len(l.sending) == 0 {
+		select {
+		case l.idle <- struct{}{}:
+		default: // said already, and not yet heard
+		}
 	}
 }
 
-// endAll asks every active run to end, and every ending one to be quick.
+// endAll asks every active run and delivery to end, and every ending one to be
+// quick.
 func (l *Launcher) endAll() {
 	close(l.hurry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	for _, run := range l.active {
 		run.cancel(&Stop{Kind: worker.KindShutdown, Message: "the daemon stopped before the run ended"})
+	}
+	for _, cancel := range l.sending {
+		cancel(&Stop{Kind: worker.KindShutdown, Message: "the daemon stopped before the delivery ended"})
 	}
 }
 

@@ -16,11 +16,15 @@ import (
 	"github.com/rota-scheduler/rota/worker"
 )
 
-// The launch log is a file of JSON lines, three kinds:
+// The launch log is a file of JSON lines, four kinds:
 //
 //	{"log":ID}                                 which log this is, once
 //	{"launch":RECEIPT,"boot":BOOT}             before anything of the run exists
 //	{"process":RECEIPT,"pid":N,"start":N}      after its process exists
+//	{"send":RECEIPT,"attempt":N,"boot":BOOT}   before an attempt to deliver its result
+//
+// Attempts are numbered over all daemons, so that the last line alone tells how
+// many were announced.
 //
 // What a log does not mention never started, but only in the log that was kept
 // when the run was activated: a new one, or another database's, mentions nothing
@@ -35,7 +39,8 @@ import (
 // settled; then the open ones are written to a new file that takes its place.
 // What an earlier daemon left is open until it is settled, or until this one
 // launches its first run: recovery, which alone reads it, is over by then,
-// because a worker launches nothing before. So the file stays small, however
+// because a worker launches nothing before. What is still to be delivered stays
+// open longer: its order takes its lines over. So the file stays small, however
 // short the lives of the daemons are.
 
 const (
@@ -51,7 +56,12 @@ type logLine struct {
 	Process string `json:"process,omitempty"`
 	PID     int    `json:"pid,omitempty"`
 	Start   int64  `json:"start,omitempty"`
+	Send    string `json:"send,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
 }
+
+// receipt is the run that the line is about; one of the three is set.
+func (l *logLine) receipt() string { return l.Launch + l.Process + l.Send }
 
 // launchLog is the writing side. A nil one keeps nothing.
 type launchLog struct {
@@ -79,8 +89,8 @@ func openLaunchLog(path, bootID string) (*launchLog, error) {
 			g.header = append([]byte(nil), raw...)
 			return
 		}
-		g.keep(line.Launch+line.Process, raw)
-		g.inherited[line.Launch+line.Process] = true
+		g.keep(line.receipt(), raw)
+		g.inherited[line.receipt()] = true
 	})
 	if err == nil {
 		err = g.reopen()
@@ -130,6 +140,29 @@ func (g *launchLog) disinherit() {
 	for id := range g.inherited {
 		g.drop(id)
 	}
+}
+
+// inherit takes the lines of a run over from an earlier daemon: its delivery
+// goes on here.
+func (g *launchLog) inherit(receiptID string) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.inherited, receiptID)
+}
+
+// announceSend notes that an attempt to deliver is about to be made. If it
+// fails, the attempt must not.
+func (g *launchLog) announceSend(receiptID string, number int) error {
+	if g == nil {
+		return nil
+	}
+	if err := g.append(receiptID, logLine{Send: receiptID, Attempt: number, Boot: g.bootID}); err != nil {
+		return logError("append to", err)
+	}
+	return nil
 }
 
 // started notes the process of an announced run.
@@ -241,7 +274,8 @@ func (g *launchLog) close() error {
 
 // ReadLog tells what the launch log at path says of each run, in the order of
 // their first lines, and whether its process is running now. A process of
-// another boot is not. No file is an empty log.
+// another boot is not. The boot of a run is that of its last announcement. No
+// file is an empty log.
 func ReadLog(path, bootID string) ([]worker.Logged, error) {
 	var logged []worker.Logged
 	at := make(map[string]int)
@@ -249,8 +283,15 @@ func ReadLog(path, bootID string) ([]worker.Logged, error) {
 		if line.Log != "" {
 			return
 		}
-		i, known := at[line.Launch+line.Process]
+		i, known := at[line.receipt()]
 		switch {
+		case line.Send != "":
+			if !known {
+				i = len(logged)
+				at[line.Send] = i
+				logged = append(logged, worker.Logged{ReceiptID: line.Send})
+			}
+			logged[i].BootID, logged[i].Sends = line.Boot, max(logged[i].Sends, line.Attempt)
 		case line.Launch != "" && !known:
 			at[line.Launch] = len(logged)
 			logged = append(logged, worker.Logged{ReceiptID: line.Launch, BootID: line.Boot})
@@ -278,7 +319,7 @@ func readError(path string, err error) error {
 
 // kinds is how many of the kinds of lines this one is.
 func (l *logLine) kinds() (n int) {
-	for _, word := range []string{l.Log, l.Launch, l.Process} {
+	for _, word := range []string{l.Log, l.Launch, l.Process, l.Send} {
 		if word != "" {
 			n++
 		}

@@ -1,7 +1,9 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +44,29 @@ func (o *Output) write(s *stream, p []byte) {
 	s.add(p)
 	o.lastAt = time.Now()
 	o.mu.Unlock()
+}
+
+// readFrom reads a response to its end, or until max bytes were read: then
+// more tells that it goes on.
+func (o *Output) readFrom(r io.Reader, max int64) (more bool, err error) {
+	buf := make([]byte, 32<<10)
+	for left := max; ; {
+		n, err := r.Read(buf)
+		if int64(n) > left {
+			n, more = int(left), true
+		}
+		if n > 0 {
+			o.write(&o.stdout, buf[:n])
+		}
+		switch left -= int64(n); {
+		case more:
+			return true, nil
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+	}
 }
 
 // silentSince is when something was printed last; start if never.

@@ -61,6 +61,9 @@ func (r *Run) Start(begin func() (*worker.Process, error)) error {
 	return nil
 }
 
+// Began notes an effect that is no process and began at this wall time.
+func (r *Run) Began(atMs int64) { r.startedAtMs = atMs }
+
 // perform takes the run through the live check, the launch log and its
 // executor, and gives the outcome to report.
 func (r *Run) perform(ctx context.Context) worker.Outcome {

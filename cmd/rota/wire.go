@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -67,8 +68,12 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		Store: s, Config: d.config, BootID: bootID, Logged: logged, LogID: logID, PID: os.Getpid(),
 		TwoSteps: twoSteps(), Log: d.log,
 	})
+	echo, err := d.echo()
+	if err != nil {
+		return err
+	}
 	l, err := launcher.New(launcher.Options{
-		Port: w.Port(), LogPath: d.launchLog(), BootID: bootID, Environ: os.Environ(),
+		Port: w.Port(), LogPath: d.launchLog(), BootID: bootID, Environ: os.Environ(), Version: programVersion(), Echo: echo,
 		CleanupGraceMs: d.config.CleanupGraceMs, ShutdownGraceMs: d.grace.Milliseconds(), Log: d.log,
 	})
 	if err != nil {
@@ -112,6 +117,16 @@ var errStopAsked = errors.New("stop asked for")
 func waitFor(parent context.Context) (execute func() error, interrupt func(error)) {
 	ctx, cancel := context.WithCancel(parent)
 	return func() error { <-ctx.Done(); return errStopAsked }, func(error) { cancel() }
+}
+
+// echo makes the echo listener if a job of the jobs file names it.
+func (d *daemon) echo() (*launcher.Echo, error) {
+	for _, job := range d.jobs.Jobs {
+		if bytes.Contains(job, []byte(launcher.EchoName)) {
+			return launcher.NewEcho()
+		}
+	}
+	return nil, nil
 }
 
 func (d *daemon) launchLog() string { return filepath.Join(d.stateDir, "launch.log") }
