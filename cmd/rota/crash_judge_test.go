@@ -40,6 +40,11 @@ type crashFacts struct {
 	ledger  *crashLedger
 	effects []crashEffect
 	refused []string
+	// hooks and requests are what the receiver got, read before the ledger: what
+	// it has answered is committed or kept there. unknown counts deliveries that a
+	// kill cut off, kills how often that can have happened.
+	hooks, requests []crashHook
+	unknown, kills  int
 	// stopped: the last daemon was stopped in order.
 	stopped bool
 	// settled: a start was given the time to settle everything and was stopped
@@ -69,6 +74,8 @@ func (f *crashFacts) judge() []crashViolation {
 	f.judgePromises(v, ends)
 	f.judgeSlots(v)
 	f.judgeEffects(v, ends)
+	f.judgeRequests(v, ends)
+	f.judgeSends(v, ends)
 	if f.stopped {
 		for id, j := range f.ledger.jobs {
 			if j.state.RunningAtMs != 0 {
@@ -214,7 +221,7 @@ func (f *crashFacts) judgeEffects(v *crashVerdict, ends map[string]crashRunRow) 
 		}
 	}
 	for id, r := range ends {
-		if _, ran := seen[id]; r.Status == "ok" && !ran {
+		if _, ran := seen[id]; r.Status == "ok" && !ran && !f.ledger.jobs[r.JobID].requests {
 			v.add(crashNoEffect, "run %s of job %s", id, r.JobID)
 		}
 	}

@@ -21,21 +21,24 @@ type crashLedger struct {
 	runs      []crashRunRow
 	receipts  []crashReceiptRow
 	jobs      map[string]crashJobRow
+	outbox    map[string]bool // receipts whose result is kept while it is sent
 	plans     int
 	resumed   int // requests that a start took up again
 }
 
 // crashRunRow is one finished run of the history.
 type crashRunRow struct {
-	JobID       string `json:"-"`
-	RunID       string `json:"runId"`
-	Status      string `json:"status"`
-	Error       string `json:"error"`
-	Summary     string `json:"summary"`
-	Trigger     string `json:"trigger"`
-	SlotMs      int64  `json:"slotMs"`
-	LateMs      int64  `json:"lateMs"`
-	Interrupted *struct {
+	JobID          string `json:"-"`
+	RunID          string `json:"runId"`
+	Status         string `json:"status"`
+	Error          string `json:"error"`
+	Summary        string `json:"summary"`
+	Trigger        string `json:"trigger"`
+	SlotMs         int64  `json:"slotMs"`
+	LateMs         int64  `json:"lateMs"`
+	DeliveryStatus string `json:"deliveryStatus"`
+	DeliveryError  string `json:"deliveryError"`
+	Interrupted    *struct {
 		Reason string `json:"reason"`
 	} `json:"interrupted"`
 }
@@ -57,7 +60,8 @@ type crashJobRow struct {
 		AnchorMs int64  `json:"anchorMs"`
 		Expr     string `json:"expr"`
 	} `json:"schedule"`
-	state struct {
+	sends, requests bool // its result goes to the receiver; it is a request itself
+	state           struct {
 		NextRunAtMs      int64  `json:"nextRunAtMs"`
 		QueuedAtMs       int64  `json:"queuedAtMs"`
 		RunningAtMs      int64  `json:"runningAtMs"`
@@ -84,7 +88,7 @@ func readCrashLedger(db, scratch string) (l *crashLedger, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	l = &crashLedger{jobs: map[string]crashJobRow{}}
+	l = &crashLedger{jobs: map[string]crashJobRow{}, outbox: map[string]bool{}}
 	if err := conn.QueryRow(`PRAGMA integrity_check`).Scan(&l.integrity); err != nil {
 		return nil, fmt.Errorf("integrity_check: %w", err)
 	}
@@ -92,6 +96,12 @@ func readCrashLedger(db, scratch string) (l *crashLedger, err error) {
 		return nil, err
 	}
 	err = conn.QueryRow(`SELECT count(*) FROM rota_events WHERE kind = 'run.requested' AND status = 'resumed'`).Scan(&l.resumed)
+	err = errors.Join(err, eachCrashRow(conn, `SELECT receipt_id FROM rota_outbox`, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		l.outbox[id] = true
+		return err
+	}))
 	return l, errors.Join(err, l.readRuns(conn), l.readReceipts(conn), l.readJobs(conn))
 }
 
@@ -171,6 +181,7 @@ func (l *crashLedger) readJobs(conn *sql.DB) error {
 				return err
 			}
 			err := errors.Join(json.Unmarshal([]byte(definition), &j), json.Unmarshal([]byte(state), &j.state))
+			j.sends, j.requests = strings.Contains(definition, `"mode":"webhook"`), strings.Contains(definition, `"kind":"http"`)
 			l.jobs[id] = j
 			return err
 		})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -101,8 +102,9 @@ func crashCommand(script string) string {
 }
 
 // crashManual is a job that only somebody's asking runs: its slot is years away.
-func crashManual(name, script string) string {
-	return `{"name":"` + name + `","schedule":{"kind":"cron","expr":"0 0 29 2 *","tz":"UTC"},"payload":` + crashCommand(script) + `}`
+// more are further members of it.
+func crashManual(name, script string, more ...string) string {
+	return `{"name":"` + name + `","schedule":{"kind":"cron","expr":"0 0 29 2 *","tz":"UTC"},"payload":` + crashCommand(script) + strings.Join(more, "") + `}`
 }
 
 // crashOnce is a one-shot.

@@ -35,6 +35,8 @@ type crashSite struct {
 	dir     string
 	effects string
 	journal *crashJournal
+	// receiver gets webhooks and requests.
+	receiver *crashReceiver
 	// lingered counts locks that outlived their holder for a moment.
 	lingered int
 }
@@ -59,6 +61,7 @@ func newCrashSite(t *testing.T) *crashSite {
 		}
 		os.RemoveAll(dir)
 	})
+	s.receiver = newCrashReceiver(t)
 	s.journal = newCrashJournal(t, filepath.Join(dir, "acknowledged"))
 	raw, err := os.ReadFile(crashDocument("config.json"))
 	if err != nil {

@@ -55,7 +55,7 @@ func TestKillAnywhere(t *testing.T) {
 	if x.unreached*20 > len(kills) {
 		t.Errorf("%d of %d kills never came to their point", x.unreached, len(kills))
 	}
-	if long && (x.acked < 2000 || x.effects < 2000 || x.resumed < 50 || x.interrupted < 50) {
+	if long && (x.acked < 2000 || x.effects < 2000 || x.sends < 500 || x.requests < 200 || x.unknown < 20 || x.resumed < 50 || x.interrupted < 50) {
 		t.Errorf("too little happened to prove anything: %s", x.summary())
 	}
 }
@@ -117,6 +117,7 @@ type crashTrial struct {
 	began                                          time.Time
 	killed, unreached, sites, checks               int
 	acked, effects, resumed, interrupted, lingered int // of the sites that are done with
+	sends, requests, unknown                       int // likewise: what the receiver got, and deliveries cut off
 }
 
 func newCrashTrial(t *testing.T, plain, armed string) *crashTrial {
@@ -150,13 +151,19 @@ func (x *crashTrial) found() {
 	life := x.site.start(x.plain, crashStart{flags: []string{"--jobs", jobs}}).serves()
 	x.manual = x.manual[:0]
 	for i := range crashClients * crashJobsPerClient {
-		script := crashQuick
-		if i%crashJobsPerClient == crashJobsPerClient-1 {
+		script, delivery := crashQuick, ""
+		switch i % crashJobsPerClient {
+		case crashJobsPerClient - 1:
 			script = crashSlow
+		case crashJobsPerClient - 2:
+			script, delivery = crashQuick+crashSays, x.site.receiver.delivery()
 		}
-		id := life.add(crashManual(fmt.Sprintf("manual-%d", i), script))
+		id := life.add(crashManual(fmt.Sprintf("manual-%d", i), script, delivery))
 		x.site.journal.add(crashAck{JobID: id})
 		x.manual = append(x.manual, id)
+	}
+	for _, params := range x.site.receiver.jobs() {
+		life.add(params)
 	}
 	life.kill()
 }
@@ -185,6 +192,7 @@ func (x *crashTrial) kills(kills []crashKill, every int) {
 		x.t.Errorf("the launch log has %d bytes after %d kills", info.Size(), x.killed)
 	}
 	x.acked, x.effects = x.acked+facts.accepted(), x.effects+len(facts.effects)
+	x.sends, x.requests, x.unknown = x.sends+len(facts.hooks), x.requests+len(facts.requests), x.unknown+facts.unknown
 	x.resumed, x.interrupted = x.resumed+facts.ledger.resumed, x.interrupted+facts.interrupted()
 }
 
@@ -237,7 +245,8 @@ func (x *crashTrial) kill(k crashKill) {
 // look takes the facts as a kill left them.
 func (x *crashTrial) look() *crashFacts {
 	x.checks++
-	f := &crashFacts{acks: x.site.journal.all(), refused: x.refused}
+	f := &crashFacts{acks: x.site.journal.all(), refused: x.refused, kills: x.killed}
+	f.hooks, f.requests = x.site.receiver.seen()
 	ledger, err := readCrashLedger(x.site.db(), x.site.dir)
 	if err != nil {
 		x.t.Fatalf("%v\n%s", err, x.site.logTail())
@@ -344,6 +353,6 @@ func (x *crashTrial) report(f *crashFacts) {
 }
 
 func (x *crashTrial) summary() string {
-	return fmt.Sprintf("seed %d: %d kills on %d databases in %v, %d looks; %d acknowledged, %d effects, %d resumed, %d interrupted, %d never at their point, %d locks lingered",
-		x.seed, x.killed, x.sites, time.Since(x.began).Round(time.Second), x.checks, x.acked, x.effects, x.resumed, x.interrupted, x.unreached, x.lingered)
+	return fmt.Sprintf("seed %d: %d kills on %d databases in %v, %d looks; %d acknowledged, %d effects, %d requests, %d sends, %d deliveries unknown, %d resumed, %d interrupted, %d never at their point, %d locks lingered",
+		x.seed, x.killed, x.sites, time.Since(x.began).Round(time.Second), x.checks, x.acked, x.effects, x.requests, x.sends, x.unknown, x.resumed, x.interrupted, x.unreached, x.lingered)
 }
