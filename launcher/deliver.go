@@ -167,7 +167,7 @@ func (a *attempt) why() (text string, permanent bool) {
 		return "did not answer within " + spanText(attemptMs), false
 	}
 	text, reason := a.failure()
-	return "had no answer: " + text, reason == "tls_certificate"
+	return "failed: " + text, reason == "tls_certificate"
 }
 
 // isTransient tells answers that may be others a little later.

@@ -69,7 +69,9 @@ func newDesk(t *testing.T, opt Options) *desk {
 	if opt.Environ == nil {
 		opt.Environ = os.Environ()
 	}
-	opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
 	d.logPath = opt.LogPath
 	l, err := New(opt)
 	if err != nil {

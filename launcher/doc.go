@@ -21,7 +21,6 @@
 //   - When a command is cut short, its whole session is ended: TERM, the grace,
 //     KILL, also when its first process has gone before. On Linux processes that
 //     left the session are found by the ROTA_RUN_ID in their environment.
-//
 //   - A connection is made only to an address that the policy allows, decided
 //     for each connection when its address is known, however the URL spells it.
 //   - "Delivered" needs a whole answer of 2xx. A request that may have reached
@@ -53,6 +52,6 @@
 // # Concurrency
 //
 // One goroutine takes orders; each run has one of its own, and each delivery.
-// How many there are is the worker's decision and not bounded here. No port function is
-// called with a lock held, but a port function that blocks delays its own run.
+// How many there are is the worker's decision and not bounded here. No port
+// function is called with a lock held, but one that blocks delays its own run.
 package launcher

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -96,6 +97,8 @@ func checkURL(raw string) (*url.URL, error) {
 		return nil, badRequest("the URL carries a user name or password", "put credentials into a header")
 	case u.Hostname() == "":
 		return nil, badRequest("the URL names no host", "write it as https://HOST/PATH")
+	case isOddAddress(u.Hostname()):
+		return nil, badRequest("the URL names its host by a number that is no plain address", "write an address as 192.0.2.1 or [2001:db8::1]")
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
@@ -104,6 +107,21 @@ func checkURL(raw string) (*url.URL, error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
+}
+
+// isOddAddress tells hosts that end in a number and are no address. Some
+// systems read them as one all the same: decimal, hexadecimal, octal or short.
+func isOddAddress(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return false
+	}
+	host = plainHost(host)
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	digits := "0123456789"
+	if hex, found := strings.CutPrefix(last, "0x"); found {
+		last, digits = "0"+hex, "0123456789abcdef"
+	}
+	return last != "" && strings.Trim(last, digits) == ""
 }
 
 func badRequest(message, hint string) error {

@@ -38,9 +38,7 @@ type web struct {
 	echo  *Echo  // nil: there is none
 	nowMs func() int64
 	roots *x509.CertPool // nil: the system's
-	// dial connects, and asks permit just before each connection with the
-	// address it has found.
-	dial func(ctx context.Context, network, address string, permit func(address string) error) (net.Conn, error)
+	dial  dialFunc
 
 	open  context.Context // ends when the launcher does: connections being made are given up
 	close context.CancelFunc
@@ -60,7 +58,7 @@ type clients struct {
 }
 
 func newWeb(agent string, echo *Echo, nowMs func() int64) *web {
-	w := &web{agent: agent, echo: echo, nowMs: nowMs, dial: dialTCP, clients: make(map[string]*clients)}
+	w := &web{agent: agent, echo: echo, nowMs: nowMs, dial: dialTCP(nil), clients: make(map[string]*clients)}
 	w.open, w.close = context.WithCancel(context.Background())
 	return w
 }
@@ -158,12 +156,19 @@ func blockedError(host, reason string, openable bool) error {
 	return e
 }
 
-// dialTCP looks the host up and connects. Control sees each address that is
-// tried, just before the connection: also one that a second look-up gives.
-func dialTCP(ctx context.Context, network, address string, permit func(string) error) (net.Conn, error) {
-	d := net.Dialer{Timeout: connectMs * time.Millisecond,
-		Control: func(_, found string, _ syscall.RawConn) error { return permit(found) }}
-	return d.DialContext(ctx, network, address)
+// dialFunc connects, and asks permit just before each connection with the
+// address it has found.
+type dialFunc func(ctx context.Context, network, address string, permit func(address string) error) (net.Conn, error)
+
+// dialTCP looks the host up, nil = as the system does, and connects. Control
+// sees each address that is tried, just before the connection: also one that a
+// second look-up gives.
+func dialTCP(names *net.Resolver) dialFunc {
+	return func(ctx context.Context, network, address string, permit func(string) error) (net.Conn, error) {
+		d := net.Dialer{Timeout: connectMs * time.Millisecond, Resolver: names,
+			Control: func(_, found string, _ syscall.RawConn) error { return permit(found) }}
+		return d.DialContext(ctx, network, address)
+	}
 }
 
 // exchange is what became of one request.
@@ -233,6 +238,7 @@ func (w *web) exchange(ctx context.Context, by *http.Transport, r *request, read
 func (x *exchange) failure() (text, reason string) {
 	var (
 		own     *Error
+		garbled tls.RecordHeaderError
 		lookup  *net.DNSError
 		dialing *net.OpError
 		code    syscall.Errno
@@ -244,7 +250,7 @@ func (x *exchange) failure() (text, reason string) {
 		return own.Message, "unclassified"
 	case isCertificateError(err):
 		return "its certificate is not accepted: " + certificateText(err), "tls_certificate"
-	case errors.Is(err, http.ErrSchemeMismatch):
+	case errors.As(err, &garbled):
 		return "it does not speak https on that port", "network"
 	case errors.As(err, &lookup) && lookup.IsNotFound:
 		return "the name has no address", "network"
@@ -255,9 +261,9 @@ func (x *exchange) failure() (text, reason string) {
 	case errors.As(err, &dialing) && dialing.Op == "dial" && errors.As(err, &code):
 		return code.Error(), "network"
 	case x.sent:
-		return "the connection ended before the answer was complete", "network"
+		return "no complete answer came back", "network"
 	}
-	return "the connection ended before the request was sent", "network"
+	return "the connection broke off before the request was sent", "network"
 }
 
 func isCertificateError(err error) bool {
