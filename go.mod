@@ -3,6 +3,7 @@ module github.com/rota-scheduler/rota
 go 1.26.0
 
 require (
+	github.com/coder/websocket v1.8.15
 	github.com/google/uuid v1.6.0
 	github.com/lmittmann/tint v1.2.1
 	github.com/oklog/run v1.2.0

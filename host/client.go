@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -17,24 +16,10 @@ import (
 // some room.
 const maxReplyBytes = 32 << 20
 
-// NoServerError: nobody answers at the socket.
-type NoServerError struct {
-	SocketPath string
-	Err        error
-}
-
-// Error says what to type.
-func (e *NoServerError) Error() string {
-	return fmt.Sprintf("no rota daemon answers at %s: %v. Start one with `rota serve`, or name its --state-dir", e.SocketPath, e.Err)
-}
-
-// Unwrap gives the cause.
-func (e *NoServerError) Unwrap() error { return e.Err }
-
-// Client is one connection to a daemon's socket. Calls may be made from
-// several goroutines; one that subscribes should keep the client for that.
+// Client is one connection to a daemon. Calls may be made from several
+// goroutines; one that subscribes should keep the client for that.
 type Client struct {
-	nc     net.Conn
+	link   link
 	events chan json.RawMessage
 	closed chan struct{}
 
@@ -55,23 +40,10 @@ type reply struct {
 	Event   string          `json:"event"`
 }
 
-// Dial connects to the daemon that listens on socketPath.
-func Dial(socketPath string) (*Client, error) {
-	nc, err := net.DialTimeout("unix", socketPath, 5*time.Second)
-	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err // the path and the word "dial" are said already
-		}
-		return nil, &NoServerError{SocketPath: socketPath, Err: err}
-	}
-	if err := checkPeer(nc); err != nil {
-		nc.Close()
-		return nil, &NoServerError{SocketPath: socketPath, Err: err}
-	}
-	c := &Client{nc: nc, events: make(chan json.RawMessage, 64), closed: make(chan struct{}), pending: map[string]chan reply{}}
+func newClient(l link) *Client {
+	c := &Client{link: l, events: make(chan json.RawMessage, 64), closed: make(chan struct{}), pending: map[string]chan reply{}}
 	go c.read()
-	return c, nil
+	return c
 }
 
 // Close ends the connection; calls that wait end with an error.
@@ -135,13 +107,38 @@ func (r reply) into(method string, result any) error {
 // Subscribe calls each with every event after since (all that are kept for 0,
 // only new ones below 0), until ctx ends, the connection ends, or each fails.
 func (c *Client) Subscribe(ctx context.Context, since int64, each func(worker.Event) error) error {
+	if _, err := c.begin(ctx, since); err != nil {
+		return err
+	}
+	return c.listen(ctx, each)
+}
+
+// begin asks for events and says after which one they start.
+func (c *Client) begin(ctx context.Context, since int64) (int64, error) {
 	params := map[string]int64{}
 	if since >= 0 {
 		params["since"] = since
 	}
-	if err := c.Call(ctx, "rota.subscribe", params, nil); err != nil {
-		return err
+	var s subscribed
+	if err := c.Call(ctx, subscribeMethod, params, &s); err != nil {
+		return 0, err
 	}
+	if s.Seq < since {
+		return 0, &OtherLedgerError{Since: since, Seq: s.Seq}
+	}
+	return s.Since, nil
+}
+
+// OtherLedgerError: the events asked for are ahead of the ledger. It is another
+// one, or an older copy.
+type OtherLedgerError struct{ Since, Seq int64 }
+
+func (e *OtherLedgerError) Error() string {
+	return fmt.Sprintf("the ledger ends with event %d, and events after %d were asked for: it is another ledger, or an older copy", e.Seq, e.Since)
+}
+
+// listen hands out what comes after begin.
+func (c *Client) listen(ctx context.Context, each func(worker.Event) error) error {
 	for {
 		select {
 		case raw := <-c.events:
@@ -207,10 +204,7 @@ func (c *Client) write(ctx context.Context, id, method string, params json.RawMe
 	if !ok {
 		deadline = time.Now().Add(writeTimeout)
 	}
-	if err := c.nc.SetWriteDeadline(deadline); err != nil {
-		return err
-	}
-	if _, err := c.nc.Write(line); err != nil {
+	if err := c.link.write(line, deadline); err != nil {
 		// A daemon that refuses a line closes while it is still being written;
 		// its reason, if it gave one, is what to tell.
 		select {
@@ -225,9 +219,8 @@ func (c *Client) write(ctx context.Context, id, method string, params json.RawMe
 
 // read hands each line to who waits for it.
 func (c *Client) read() {
-	lines := newLineReader(c.nc, maxReplyBytes)
 	for {
-		line, err := lines.next()
+		line, err := c.link.next()
 		if err != nil {
 			c.fail(fmt.Errorf("the daemon closed the connection: %w", err))
 			return
@@ -237,6 +230,7 @@ func (c *Client) read() {
 			continue // not ours to judge: a newer daemon may say more than we know
 		}
 		switch {
+		case r.Type == "event" && r.Event != "rota": // what is told to all clients of the network
 		case r.Type == "event":
 			select {
 			case c.events <- r.Payload:
@@ -260,13 +254,15 @@ func (c *Client) read() {
 
 func (c *Client) fail(err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return
+	first := c.err == nil
+	if first {
+		c.err = err
+		close(c.closed)
 	}
-	c.err = err
-	c.nc.Close()
-	close(c.closed)
+	c.mu.Unlock()
+	if first {
+		c.link.close(closing{code: closeNormal})
+	}
 }
 
 func (c *Client) reason() error {

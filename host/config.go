@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 
@@ -48,7 +49,11 @@ func ReadConfig(path string, base worker.Config) (Config, error) {
 
 // ParseConfig is ReadConfig on bytes; file is for messages.
 func ParseConfig(file string, raw []byte, base worker.Config) (Config, error) {
-	c := newConfig(base)
+	return newConfig(base).over(file, raw)
+}
+
+// over reads a document over c.
+func (c Config) over(file string, raw []byte) (Config, error) {
 	d := newDocument(file, raw)
 	if err := d.open('{', "the configuration must be an object"); err != nil {
 		return Config{}, err
@@ -60,15 +65,16 @@ func ParseConfig(file string, raw []byte, base worker.Config) (Config, error) {
 		return Config{}, err
 	}
 	sort.Strings(c.Carried)
+	c.Carried = slices.Compact(c.Carried) // a jobs file may say again what the document says
 	c.Warnings = configWarnings(&c)
 	return c, nil
 }
 
-// defaultRateLimit is what the wire contract's own server allows.
-const defaultRateLimit = 30
+// DefaultConfig is the document of an installation without one.
+func DefaultConfig() Config { return newConfig(worker.DefaultConfig()) }
 
 func newConfig(base worker.Config) Config {
-	return Config{Worker: base, RateLimit: defaultRateLimit}
+	return Config{Worker: base, RateLimit: DefaultRateLimit}
 }
 
 // config reads the members of an opened object whose path is prefix.

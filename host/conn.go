@@ -1,30 +1,38 @@
 package host
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// conn is one connection: a reader, a writer, and a goroutine for each request
-// in flight. The reader stops reading while 32 requests are in flight; the
-// writer gives each frame its deadline, and a client that lets it pass is
-// closed. Replies may leave in another order than their requests came.
+// conn is one connection, whatever link carries it: a reader, a writer, and a
+// goroutine for each request in flight. The reader stops reading while 32
+// requests are in flight; the writer gives each frame its deadline, and a client
+// that lets it pass is closed. Replies may leave in another order than their
+// requests came.
 type conn struct {
-	h  *Host
-	nc net.Conn
+	h    *Host
+	link link
+	may  grant
 	// out is what waits to be written. Senders wait for room, each in its own
 	// goroutine, never the worker.
-	out      chan []byte
+	out      chan outgoing
 	inFlight chan struct{}
 	// unsent are bytes that wait to be written; room signals that some were.
 	unsent atomic.Int64
 	room   chan struct{} // buffered by one
+	// dropped are events that were not queued; the numbering shows them as a gap.
+	dropped atomic.Int64
+	// deaf is set when the connection no longer hears what is told to all.
+	deaf atomic.Bool
+	// bye is what the reader leaves behind as the reason for the end.
+	bye closing
 	// gone ends every wait of this connection.
 	gone   context.Context
 	leave  context.CancelFunc
@@ -33,15 +41,38 @@ type conn struct {
 	handle sync.WaitGroup
 }
 
-func newConn(h *Host, nc net.Conn) *conn {
-	c := &conn{h: h, nc: nc, out: make(chan []byte, maxQueuedFrames), inFlight: make(chan struct{}, maxInFlight), room: make(chan struct{}, 1)}
+// grant is what the other end may do. The socket grants everything: the
+// operating system says that it is the owner of the daemon.
+type grant struct {
+	scopes []string
+	// limits and client are for calls that are limited; nil = none are.
+	limits *limiter
+	client string
+	// maxUnsent closes a connection that lets more than so many bytes wait; 0 =
+	// its requests wait instead.
+	maxUnsent int64
+	// framed says that a message that is no request spoils no other.
+	framed bool
+}
+
+// outgoing is one frame. An event lacks its number and its end, which the
+// writer adds.
+type outgoing struct {
+	bytes []byte
+	event bool
+}
+
+func newConn(h *Host, l link, may grant, queue int) *conn {
+	c := &conn{h: h, link: l, may: may, out: make(chan outgoing, queue), inFlight: make(chan struct{}, maxInFlight),
+		room: make(chan struct{}, 1), bye: closing{code: closeNormal}}
 	c.gone, c.leave = context.WithCancel(context.Background())
 	return c
 }
 
 // serve answers requests until the client ends its side, the connection
-// breaks, or ctx ends; then it lets pending replies out.
-func (c *conn) serve(ctx context.Context) {
+// breaks, or ctx ends; then it lets pending replies out. silenced is called when
+// nothing more may be queued.
+func (c *conn) serve(ctx context.Context, silenced func()) {
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
 	defer c.leave()
@@ -55,18 +86,19 @@ func (c *conn) serve(ctx context.Context) {
 	}
 	c.feeds.Wait()
 	c.handle.Wait()
+	silenced()
 	close(c.out)
 	<-written
-	c.nc.Close()
+	c.link.close(c.bye)
 }
 
 // finish stops reading; what is pending is still answered.
-func (c *conn) finish() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
+func (c *conn) finish() { c.link.finish() }
 
 // close ends the connection now.
 func (c *conn) close() {
 	c.leave()
-	c.nc.Close()
+	c.link.abort()
 }
 
 // refuse answers a connection that cannot be served. It runs in the accepting
@@ -74,16 +106,17 @@ func (c *conn) close() {
 func (c *conn) refuse(err *WireError) {
 	defer c.close()
 	if frame, encErr := encodeFrame(response{Type: "res", ID: connErrorID, Error: err}); encErr == nil {
-		_ = c.nc.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = c.nc.Write(frame)
+		_ = c.link.write(frame, time.Now().Add(100*time.Millisecond))
 	}
 }
 
 // write sends what is queued. After a failure it only drains, so that no
 // sender is left waiting.
 func (c *conn) write() {
-	for frame := range c.out {
-		c.unsent.Add(-int64(len(frame)))
+	var event []byte
+	var seq int64
+	for o := range c.out {
+		c.unsent.Add(-int64(len(o.bytes)))
 		select {
 		case c.room <- struct{}{}:
 		default:
@@ -91,36 +124,60 @@ func (c *conn) write() {
 		if c.gone.Err() != nil {
 			continue
 		}
-		err := c.nc.SetWriteDeadline(time.Now().Add(c.h.writeTimeout))
-		if err == nil {
-			_, err = c.nc.Write(frame)
+		frame := o.bytes
+		if o.event {
+			seq += 1 + c.dropped.Swap(0)
+			event = append(append(event[:0], o.bytes...), `,"seq":`...)
+			event = append(strconv.AppendInt(event, seq, 10), "}\n"...)
+			frame = event
 		}
-		if err != nil {
+		if err := c.link.write(frame, time.Now().Add(c.h.writeTimeout)); err != nil {
 			c.close()
 		}
 	}
 }
 
-// send queues a frame; false means that the connection is gone.
-func (c *conn) send(frame any) bool {
-	line, err := encodeFrame(frame)
+// send queues a response; false means that the connection is gone.
+func (c *conn) send(res response) bool {
+	line, err := encodeFrame(res)
 	if err != nil {
 		c.h.opts.Log.Error("frame cannot be encoded", "err", err)
-		res, ok := frame.(response)
-		if !ok {
-			return true
-		}
 		line, err = encodeFrame(response{Type: "res", ID: res.ID, Error: &WireError{Code: CodeUnavailable, Message: "Error: the answer cannot be encoded"}})
 		if err != nil {
 			return false
 		}
 	}
-	c.unsent.Add(int64(len(line)))
+	if most := c.may.maxUnsent; most > 0 && c.unsent.Load()+int64(len(line)) > most {
+		c.h.opts.Log.Warn("a client does not read its answers and is closed", "client", c.may.client)
+		c.close()
+		return false
+	}
+	return c.queue(outgoing{bytes: line})
+}
+
+// queue waits for room.
+func (c *conn) queue(o outgoing) bool {
+	c.unsent.Add(int64(len(o.bytes)))
 	select {
-	case c.out <- line:
+	case c.out <- o:
 		return true
 	case <-c.gone.Done():
 		return false
+	}
+}
+
+// offer queues an event that a slow client can do without, and never waits.
+func (c *conn) offer(event []byte) {
+	if c.unsent.Load()+int64(len(event)) > maxUnsentBytes {
+		c.dropped.Add(1)
+		return
+	}
+	c.unsent.Add(int64(len(event)))
+	select {
+	case c.out <- outgoing{bytes: event, event: true}:
+	default:
+		c.unsent.Add(-int64(len(event)))
+		c.dropped.Add(1)
 	}
 }
 
@@ -141,23 +198,26 @@ func (c *conn) sendError(id string, err *WireError) {
 	c.send(response{Type: "res", ID: id, Error: err})
 }
 
-// read takes request lines until there are no more.
+// read takes requests until there are no more.
 func (c *conn) read(ctx context.Context) {
-	lines := newLineReader(c.nc, maxRequestBytes)
-	_ = c.nc.SetReadDeadline(time.Now().Add(firstRequestTimeout)) // a broken connection says so at the read
-	for first := true; ; first = false {
-		line, err := lines.next()
-		if first && err == nil {
-			_ = c.nc.SetReadDeadline(time.Time{})
-		}
-		if errors.Is(err, errLineTooLong) {
+	for {
+		frame, err := c.link.next()
+		switch {
+		case errors.Is(err, errFrameTooLong) && c.may.framed:
+			c.bye = closing{closeTooBig, "payload too large"}
+			return
+		case errors.Is(err, errFrameTooLong):
 			c.sendError(connErrorID, frameFault(fmt.Sprintf("a line may have at most %d bytes", maxRequestBytes)))
 			return
+		case errors.Is(err, errNotText):
+			c.bye = closing{closeNotText, "text frames only"}
+			return
+		case errors.Is(err, errFinished):
+			c.bye = closing{closeRestart, "service restart"}
+			return
 		}
-		if len(line) > 0 {
-			if !c.take(ctx, line) {
-				return
-			}
+		if len(frame) > 0 && !c.take(ctx, frame) {
+			return
 		}
 		if err != nil {
 			return
@@ -166,8 +226,8 @@ func (c *conn) read(ctx context.Context) {
 }
 
 // take starts one request; false ends the connection.
-func (c *conn) take(ctx context.Context, line []byte) bool {
-	req, err := readRequest(line)
+func (c *conn) take(ctx context.Context, frame []byte) bool {
+	req, err := readRequest(frame)
 	var fault *WireError
 	switch {
 	case errors.As(err, &fault):
@@ -176,10 +236,10 @@ func (c *conn) take(ctx context.Context, line []byte) bool {
 			id = connErrorID
 		}
 		c.sendError(id, fault)
-		return id != connErrorID
+		return id != connErrorID || c.may.framed
 	case err != nil:
 		c.sendError(connErrorID, frameFault(err.Error()))
-		return false
+		return c.may.framed
 	}
 	if !c.hasRoom() {
 		return false
@@ -189,7 +249,12 @@ func (c *conn) take(ctx context.Context, line []byte) bool {
 	case <-c.gone.Done():
 		return false
 	}
-	if req.Method == "rota.subscribe" {
+	if werr := c.barred(req.Method); werr != nil {
+		c.sendError(req.ID, werr)
+		<-c.inFlight
+		return true
+	}
+	if req.Method == subscribeMethod {
 		c.subscribe(ctx, req)
 		<-c.inFlight
 		return true
@@ -208,37 +273,27 @@ func (c *conn) take(ctx context.Context, line []byte) bool {
 	return true
 }
 
-var errLineTooLong = errors.New("line too long")
-
-// lineReader reads newline-delimited lines of a bounded length.
-type lineReader struct {
-	r     *bufio.Reader
-	limit int
-	long  []byte
-}
-
-func newLineReader(nc net.Conn, limit int) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(nc, 64<<10), limit: limit}
-}
-
-// next gives the next line without its newline, valid until the next call. The
-// last line may lack its newline: it comes with the error.
-func (l *lineReader) next() ([]byte, error) {
-	l.long = l.long[:0]
-	for {
-		part, err := l.r.ReadSlice('\n')
-		if len(l.long)+len(part) > l.limit+1 {
-			return nil, errLineTooLong
-		}
-		if err == nil && len(l.long) == 0 {
-			return part[:len(part)-1], nil
-		}
-		l.long = append(l.long, part...)
-		switch {
-		case err == nil:
-			return l.long[:len(l.long)-1], nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return l.long, err
-		}
+// barred refuses a method that the other end may not call, or not now. One
+// that does not exist is left to the table.
+func (c *conn) barred(name string) *WireError {
+	scope := ScopeOf(name)
+	if scope == "" {
+		return nil
 	}
+	if !covers(c.may.scopes, scope) {
+		return &WireError{Code: CodeForbidden, Message: "missing scope: " + scope, Details: missingScope(scope)}
+	}
+	if c.may.limits == nil || !c.h.methods[name].Write {
+		return nil
+	}
+	if wait := c.may.limits.take(name+" "+c.may.client, time.Now()); wait > 0 {
+		return rateLimited(name, c.may.limits.most(), wait)
+	}
+	return nil
+}
+
+// covers reports whether scopes allow what needs one of them.
+func covers(scopes []string, need string) bool {
+	return slices.Contains(scopes, need) || slices.Contains(scopes, ScopeAdmin) ||
+		need == ScopeRead && slices.Contains(scopes, ScopeWrite)
 }

@@ -169,7 +169,7 @@ func TestJobsFileConfigNamesItsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	var file *FileError
-	if _, err := f.ReadConfig(worker.DefaultConfig()); !errors.As(err, &file) || file.Line != 5 || file.File != path {
+	if _, err := f.ReadConfig(DefaultConfig()); !errors.As(err, &file) || file.Line != 5 || file.File != path {
 		t.Errorf("refused with %v", err)
 	}
 	if _, err := ReadJobsFile(path + "-none"); !errors.Is(err, os.ErrNotExist) {

@@ -27,13 +27,6 @@ type response struct {
 	Error   *WireError `json:"error,omitempty"`
 }
 
-type eventFrame struct {
-	Type    string `json:"type"` // "event"
-	Event   string `json:"event"`
-	Payload any    `json:"payload,omitempty"`
-	Seq     int64  `json:"seq"`
-}
-
 // errNotFrame: the line is no JSON object, so there is nobody to answer.
 var errNotFrame = errors.New("not a JSON object on one line")
 
@@ -108,4 +101,18 @@ func encodeFrame(frame any) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// encodeEvent is an event frame up to its number, which each connection counts
+// for itself. Its payload is encoded once for all of them.
+func encodeEvent(name string, payload any) ([]byte, error) {
+	frame, err := encodeFrame(struct {
+		Type    string `json:"type"`
+		Event   string `json:"event"`
+		Payload any    `json:"payload,omitempty"`
+	}{"event", name, payload})
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(frame, []byte("}\n")), nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rota-scheduler/rota/worker"
@@ -49,15 +50,26 @@ type Options struct {
 	NewID func() string
 	// LiveOutput is the output of an active run so far. Nil = nothing is ever live.
 	LiveOutput func(runID string) (text string, running bool)
+	// Gateway is the network surface; without an address there is none.
+	Gateway GatewayOptions
+	// RateLimit is how many calls of one writing method a client on the network
+	// may make in a minute; 0 = any number. The socket has no limit.
+	RateLimit int
 	// Log takes what no caller can be told. Nil = slog.Default().
 	Log *slog.Logger
 }
 
-// Host serves the method table on one socket.
+// Host serves the method table on one socket, and on one address if it has a
+// gateway.
 type Host struct {
 	opts     Options
 	methods  map[string]method
 	listener net.Listener
+	gateway  *gateway // nil = none
+	limits   *limiter // of writing calls on the network
+	// config is what rota.info says of the configuration; nil = nobody said.
+	config    atomic.Pointer[ConfigState]
+	startedAt time.Time
 
 	// writeTimeout is writeTimeout except in tests of slow readers.
 	writeTimeout time.Duration
@@ -85,14 +97,49 @@ func New(opts Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{opts: opts, listener: listener, writeTimeout: writeTimeout, conns: map[*conn]struct{}{}}
+	h := &Host{opts: opts, listener: listener, limits: newLimiter(opts.RateLimit), startedAt: time.Now(),
+		writeTimeout: writeTimeout, conns: map[*conn]struct{}{}}
 	h.methods = methodTable()
+	if opts.Gateway.Listen == "" {
+		return h, nil
+	}
+	if h.gateway, err = newGateway(h); err != nil {
+		listener.Close()
+		return nil, err
+	}
 	return h, nil
 }
 
-// Run serves until ctx ends, then stops accepting, gives pending replies one
-// second, closes every connection and unlinks the socket.
+// URL is where the gateway listens; "" without one.
+func (h *Host) URL() string {
+	if h.gateway == nil {
+		return ""
+	}
+	return "ws://" + h.gateway.listener.Addr().String()
+}
+
+// SetRateLimit changes Options.RateLimit from now on.
+func (h *Host) SetRateLimit(callsPerMinute int) { h.limits.set(callsPerMinute) }
+
+// SetConfigState tells what rota.info says of the configuration.
+func (h *Host) SetConfigState(s ConfigState) { h.config.Store(&s) }
+
+// Run serves until ctx ends or a listener fails, then stops accepting, gives
+// pending replies one second, closes every connection and unlinks the socket.
 func (h *Host) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gate := make(chan error, 1)
+	go func() {
+		defer cancel() // one surface does not go on without the other
+		gate <- h.gateway.run(ctx)
+	}()
+	err := h.serveSocket(ctx)
+	cancel()
+	return errors.Join(err, <-gate)
+}
+
+func (h *Host) serveSocket(ctx context.Context) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var wg sync.WaitGroup
@@ -150,7 +197,7 @@ func (h *Host) accept(ctx context.Context, wg *sync.WaitGroup) error {
 			nc.Close()
 			continue
 		}
-		c := newConn(h, nc)
+		c := newConn(h, newLineLink(nc, maxRequestBytes, firstRequestTimeout), grant{scopes: []string{ScopeAdmin}}, maxQueuedFrames)
 		if !h.register(c) {
 			c.refuse(&WireError{Code: CodeUnavailable, Message: fmt.Sprintf("all %d connections of this socket are in use", maxConns),
 				Retryable: true, RetryAfterMs: retryAfterMs})
@@ -160,7 +207,7 @@ func (h *Host) accept(ctx context.Context, wg *sync.WaitGroup) error {
 		go func() {
 			defer wg.Done()
 			defer h.unregister(c)
-			c.serve(ctx)
+			c.serve(ctx, func() {})
 		}()
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rota-scheduler/rota/worker"
 	"github.com/rota-scheduler/rota/worker/job"
 )
 
@@ -83,11 +82,11 @@ func ParseJobsFile(file string, raw []byte) (JobsFile, error) {
 
 // ReadConfig reads the file's configuration over base; a file without one
 // gives base.
-func (f JobsFile) ReadConfig(base worker.Config) (Config, error) {
+func (f JobsFile) ReadConfig(base Config) (Config, error) {
 	if f.Config == nil {
-		return newConfig(base), nil
+		return base, nil
 	}
-	c, err := ParseConfig(f.File, f.Config, base)
+	c, err := base.over(f.File, f.Config)
 	var fault *FileError
 	if errors.As(err, &fault) && fault.Line > 0 {
 		fault.Line += f.ConfigLine - 1 // its lines were counted from its start

@@ -31,6 +31,22 @@ func methodTable() map[string]method {
 	return table
 }
 
+// subscribeMethod is the one method that each surface offers by itself.
+const subscribeMethod = "rota.subscribe"
+
+// ScopeOf is the scope that a method needs; "" for one that does not exist.
+func ScopeOf(name string) string {
+	if name == subscribeMethod {
+		return ScopeRead
+	}
+	for _, m := range methodRows() {
+		if m.Name == name {
+			return m.Scope
+		}
+	}
+	return ""
+}
+
 func methodRows() []method {
 	return []method{
 		{"cron.status", ScopeRead, false, (*Host).cronStatus},

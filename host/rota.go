@@ -185,8 +185,10 @@ type info struct {
 	Version           string       `json:"version"`
 	ProcessInstanceID string       `json:"processInstanceId"`
 	Socket            string       `json:"socket"`
+	URL               string       `json:"url,omitempty"`
 	DB                string       `json:"db"`
 	Durability        string       `json:"durability,omitempty"`
+	Config            *ConfigState `json:"config,omitempty"`
 	Jobs              int          `json:"jobs"`
 	Methods           []methodInfo `json:"methods"`
 }
@@ -201,8 +203,8 @@ func (h *Host) rotaInfo(_ context.Context, p params) (any, error) {
 	if err := p.only(); err != nil {
 		return nil, err
 	}
-	out := info{Version: h.opts.Version, ProcessInstanceID: h.opts.InstanceID, Socket: h.opts.SocketPath,
-		DB: h.opts.DBPath, Durability: h.opts.Durability, Jobs: h.opts.Worker.Snapshot().Len()}
+	out := info{Version: h.opts.Version, ProcessInstanceID: h.opts.InstanceID, Socket: h.opts.SocketPath, URL: h.URL(),
+		DB: h.opts.DBPath, Durability: h.opts.Durability, Config: h.config.Load(), Jobs: h.opts.Worker.Snapshot().Len()}
 	for _, m := range methodRows() {
 		out.Methods = append(out.Methods, methodInfo{m.Name, m.Scope, m.Write})
 	}

@@ -10,9 +10,12 @@ import (
 // drops them; a dropped one is read again from the ledger.
 const feedBuffer = 256
 
+// subscribed is the answer: events after Since follow. Seq is the last one of
+// the ledger now: a Since above it belongs to another ledger.
 type subscribed struct {
 	Subscribed bool  `json:"subscribed"`
 	Since      int64 `json:"since"`
+	Seq        int64 `json:"seq"`
 }
 
 // subscribe answers rota.subscribe and starts the feed. A feed waits for its
@@ -35,10 +38,21 @@ func (c *conn) subscribe(ctx context.Context, req request) {
 		c.sendError(req.ID, wireError(req.Method, err))
 		return
 	}
+	select {
+	case <-c.h.opts.Worker.Ready(): // until then the snapshot does not know where the ledger ends
+	case <-c.gone.Done():
+		return
+	}
 	sub := c.h.opts.Worker.Subscribe(feedBuffer)
 	feeding, stop := context.WithCancel(ctx)
 	c.feed = stop
-	if !c.send(response{Type: "res", ID: req.ID, OK: true, Payload: subscribed{true, max(since, 0)}}) {
+	c.deaf.Store(true) // from now on the connection hears of the ledger itself
+	// What is published after this is committed after it, or is in the snapshot.
+	seq := c.h.opts.Worker.Snapshot().Version
+	if since < 0 {
+		since = seq
+	}
+	if !c.send(response{Type: "res", ID: req.ID, OK: true, Payload: subscribed{true, since, seq}}) {
 		sub.Close()
 		return
 	}
@@ -54,20 +68,16 @@ func (c *conn) subscribe(ctx context.Context, req request) {
 	}()
 }
 
-// feed sends the events after lastSeq. lastSeq < 0 means from now on: the
-// first live event says where that is.
+// feed sends the events after lastSeq.
 type feed struct {
 	c       *conn
 	sub     *worker.Subscription
 	lastSeq int64
-	sent    int64
 }
 
 func (f *feed) run(ctx context.Context) error {
-	if f.lastSeq >= 0 {
-		if err := f.page(ctx); err != nil {
-			return err
-		}
+	if err := f.page(ctx); err != nil {
+		return err
 	}
 	for {
 		select {
@@ -81,9 +91,6 @@ func (f *feed) run(ctx context.Context) error {
 			}
 			if ev.Seq == 0 {
 				continue // of the moment only: not a committed fact
-			}
-			if f.lastSeq < 0 {
-				f.lastSeq = ev.Seq - 1
 			}
 			// What was dropped is newer than what is still in the buffer, so
 			// paging from here leaves no hole.
@@ -117,6 +124,10 @@ func (f *feed) send(ev worker.Event) bool {
 		return true
 	}
 	f.lastSeq = ev.Seq
-	f.sent++
-	return f.c.send(eventFrame{Type: "event", Event: "rota", Payload: ev, Seq: f.sent})
+	frame, err := encodeEvent("rota", ev)
+	if err != nil {
+		f.c.h.opts.Log.Error("event cannot be encoded", "seq", ev.Seq, "err", err)
+		return true
+	}
+	return f.c.queue(outgoing{bytes: frame, event: true})
 }

@@ -15,6 +15,7 @@ import (
 const (
 	CodeInvalidRequest = "INVALID_REQUEST" // sending it again cannot help
 	CodeForbidden      = "FORBIDDEN"       // the caller lacks a scope
+	CodeNotPaired      = "NOT_PAIRED"      // the caller does not say who it is
 	CodeUnavailable    = "UNAVAILABLE"     // rota cannot now; see Retryable
 )
 
@@ -23,6 +24,13 @@ const (
 	DetailJobNotFound = "CRON_JOB_NOT_FOUND"
 	DetailJobChanged  = "CRON_JOB_CHANGED"
 	DetailRunNotFound = "RUN_NOT_FOUND"
+
+	DetailMissingScope     = "MISSING_SCOPE"
+	DetailProtocolMismatch = "PROTOCOL_MISMATCH"
+	DetailNoIdentity       = "DEVICE_IDENTITY_REQUIRED"
+	DetailTokenMissing     = "AUTH_TOKEN_MISSING"
+	DetailTokenMismatch    = "AUTH_TOKEN_MISMATCH"
+	DetailAuthLimited      = "AUTH_RATE_LIMITED"
 )
 
 // WireError is a refusal as it goes over the wire.

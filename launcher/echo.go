@@ -8,10 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"time"
-)
 
-// EchoName stands for the echo listener's URL in an http payload.
-const EchoName = "${ROTA_ECHO}"
+	"github.com/rota-scheduler/rota/worker/job"
+)
 
 const (
 	maxEchoBytes = 1 << 20
@@ -36,7 +35,7 @@ func NewEcho() (*Echo, error) {
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, &Error{Code: "echo", Op: "listen", Message: "the echo listener has no port on 127.0.0.1",
-			Hint: "take " + EchoName + " out of the jobs file", Err: err}
+			Hint: "take " + job.Echo + " out of the jobs file", Err: err}
 	}
 	e := &Echo{address: listen.Addr().String(), listen: listen}
 	e.server = &http.Server{Handler: http.HandlerFunc(answerEcho), ReadTimeout: echoReadMs * time.Millisecond,

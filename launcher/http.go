@@ -55,15 +55,15 @@ func requestOf(p *job.HTTPPayload, runID string, w *web) (*request, error) {
 		return nil, badRequest("the payload names no request", "give it a URL")
 	}
 	url := p.URL
-	if strings.Contains(url, EchoName) {
+	if strings.Contains(url, job.Echo) {
 		if w.echo == nil {
 			return nil, &Error{Code: "blocked", Op: "request",
-				Message: "the URL names " + EchoName + ", which exists only when a jobs file names it",
+				Message: "the URL names " + job.Echo + ", which exists only when a jobs file names it",
 				Hint:    "start the daemon with rota serve --jobs FILE, where a job in FILE uses it"}
 		}
-		url = strings.Replace(url, "http://"+EchoName, EchoName, 1) // with or without the scheme
-		if strings.HasPrefix(url, EchoName) {
-			url = w.echo.URL() + strings.TrimPrefix(url, EchoName)
+		url = strings.Replace(url, "http://"+job.Echo, job.Echo, 1) // with or without the scheme
+		if strings.HasPrefix(url, job.Echo) {
+			url = w.echo.URL() + strings.TrimPrefix(url, job.Echo)
 		}
 	}
 	r, err := newRequest(p.Method, url, p.Headers, p.Body)

@@ -151,14 +151,6 @@ func (c *clockDesk) told() []string {
 	return out
 }
 
-// instantText is an instant without its milliseconds where it has none.
-func instantText(ms int64) string {
-	if ms == 0 {
-		return "none"
-	}
-	return strings.Replace(schedule.FormatInstant(ms), ".000Z", "Z", 1)
-}
-
 func TestClockDocument(t *testing.T) {
 	path := filepath.Join("..", "testdata", "worker", "clock.txt")
 	raw, err := os.ReadFile(path)

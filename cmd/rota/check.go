@@ -107,10 +107,10 @@ func checkJobs(c *checkAnswer, raw []byte, env job.Env) {
 		c.addFileError(err)
 		return
 	}
-	config, err := file.ReadConfig(worker.DefaultConfig())
+	config, err := file.ReadConfig(host.DefaultConfig())
 	if err != nil {
 		c.addFileError(err)
-		config.Worker = worker.DefaultConfig()
+		config = host.DefaultConfig()
 	}
 	for _, warning := range config.Warnings {
 		c.add(file.ConfigLine, "warning", warning, "")

@@ -98,7 +98,7 @@ func (c *cli) run(args ...string) printed {
 // serve starts a daemon and waits until it answers.
 func (c *cli) serve(args ...string) {
 	c.t.Helper()
-	cmd := c.command(append([]string{"serve"}, args...)...)
+	cmd := c.command(append([]string{"serve", "--listen", ""}, args...)...)
 	var talk bytes.Buffer
 	cmd.Stderr = &talk
 	if err := cmd.Start(); err != nil {

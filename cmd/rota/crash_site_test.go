@@ -116,7 +116,7 @@ func (s *crashSite) start(binary string, how crashStart) *crashLife {
 	if err := os.Remove(l.ready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.t.Fatal(err)
 	}
-	args := []string{"serve", "--state-dir", how.dir, "--ready-file", l.ready, "--log-format", "json"}
+	args := []string{"serve", "--listen", "", "--state-dir", how.dir, "--ready-file", l.ready, "--log-format", "json"}
 	l.cmd = exec.Command(binary, append(args, how.flags...)...)
 	l.cmd.Env = append(append(os.Environ(), "CRASH_EFFECTS="+s.effects), how.env...)
 	l.cmd.Stderr = log

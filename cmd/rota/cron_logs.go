@@ -111,7 +111,7 @@ func (a *app) followLogs(ctx context.Context, runID string, asJSON bool) error {
 func (a *app) watchEnd(ctx context.Context, runID string) (<-chan struct{}, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	events, err := a.dialAgain()
+	events, err := a.dialAgain(ctx)
 	if err != nil {
 		return ended, cancel
 	}

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rota-scheduler/rota/host"
 	"github.com/rota-scheduler/rota/worker"
 )
 
@@ -25,7 +27,8 @@ func newEventsCommand(a *app) *cobra.Command {
 		Long: `Print committed events as JSON Lines {"seq","at","kind",…}.
 
 Without --since all that are kept; with --follow, the events from now on, or
-from --since on, until it is interrupted or the daemon stops.`,
+from --since on, until it is interrupted. When the daemon goes away, --follow
+waits for it and goes on after the last event it printed.`,
 		Args: argsBetween(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if since < 0 {
@@ -67,15 +70,22 @@ func (a *app) printEvents(ctx context.Context, since int64) error {
 	}
 }
 
+// followEvents goes on where it was when the connection, or the daemon, comes
+// back.
 func (a *app) followEvents(ctx context.Context, since int64) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
-	return client.Subscribe(ctx, since, func(ev worker.Event) error {
+	told := false // of one loss once, however often it is tried
+	each := func(ev worker.Event) error {
+		told = false
 		if err := a.printJSONLine(ev); err != nil {
 			return err
 		}
 		return a.out.Flush()
-	})
+	}
+	lost := func(cause error, _ time.Duration) {
+		if !told {
+			a.talkf("the connection is lost: %v; it is tried again until it is there, and nothing is missed\n", cause)
+		}
+		told = true
+	}
+	return host.Follow(ctx, a.dialAgain, since, each, lost)
 }

@@ -86,20 +86,26 @@ func failureOf(err error) *failure {
 	var refusal *job.Error
 	var sched *schedule.Error
 	var held *host.SocketHeldError
+	var listen *host.ListenError
+	var remote *host.RemoteError
 	var launch *launcher.Error
 	switch {
 	case errors.As(err, &fail):
 		return fail
 	case errors.As(err, &noServer):
 		return &failure{Exit: exitNoServer, Code: "no_server", Err: err,
-			Message: fmt.Sprintf("no rota daemon answers at %s: %v", noServer.SocketPath, noServer.Err),
-			Hint:    "start one with `rota serve`, or name its --state-dir"}
+			Message: fmt.Sprintf("no rota daemon answers at %s: %v", noServer.Where, noServer.Err), Hint: noServer.Hint()}
 	case errors.As(err, &wire):
 		return wireFailure(wire)
 	case errors.As(err, &file):
 		return fileFailure(file)
 	case errors.As(err, &held):
 		return &failure{Exit: exitBusy, Code: "held", Message: err.Error(), Hint: "stop that one, or give this one a directory of its own: rota serve --state-dir DIR", Err: err}
+	case errors.As(err, &listen):
+		return listenFailure(listen)
+	case errors.As(err, &remote):
+		return &failure{Exit: exitUsage, Code: "remote", Message: err.Error(), Err: err,
+			Hint: "in a network that you trust: --allow-remote; else --listen 127.0.0.1:7682 and a tunnel"}
 	case errors.As(err, &launch):
 		return &failure{Exit: exitIO, Code: launch.Code, Message: launch.Message, Hint: launch.Hint, Err: err}
 	case errors.As(err, &refusal):
@@ -142,6 +148,9 @@ func wireFailure(e *host.WireError) *failure {
 		f.Exit = exitConflict
 	case e.Code == host.CodeForbidden:
 		f.Exit = exitNotAllowed
+	case f.Code == host.DetailTokenMismatch, f.Code == host.DetailTokenMissing, f.Code == host.DetailNoIdentity, f.Code == host.DetailAuthLimited:
+		f.Exit = exitNotAllowed
+		f.Hint = "give that daemon's token with ROTA_TOKEN or --token; it is in the file `token` of its state directory"
 	}
 	return f
 }

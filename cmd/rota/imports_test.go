@@ -34,13 +34,14 @@ var importRules = map[string][]string{
 
 // moduleOwners name the one package that imports each other module.
 var moduleOwners = map[string]string{
-	"github.com/robfig/cron/v3": "schedule",
-	"modernc.org/sqlite":        "store",
-	"github.com/google/uuid":    "cmd/rota",
-	"github.com/lmittmann/tint": "cmd/rota",
-	"github.com/oklog/run":      "cmd/rota",
-	"github.com/spf13/cobra":    "cmd/rota",
-	"github.com/spf13/pflag":    "cmd/rota",
+	"github.com/robfig/cron/v3":  "schedule",
+	"modernc.org/sqlite":         "store",
+	"github.com/coder/websocket": "host",
+	"github.com/google/uuid":     "cmd/rota",
+	"github.com/lmittmann/tint":  "cmd/rota",
+	"github.com/oklog/run":       "cmd/rota",
+	"github.com/spf13/cobra":     "cmd/rota",
+	"github.com/spf13/pflag":     "cmd/rota",
 }
 
 // systemUsers may make system calls of their own, each for its own platform files.

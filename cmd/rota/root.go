@@ -19,6 +19,8 @@ type app struct {
 	terminal bool          // out is a terminal
 
 	stateDirFlag string
+	urlFlag      string // of a gateway; "" = ROTA_URL, else the socket
+	tokenFlag    string
 	color        string // auto, always or never
 	timeoutMs    int64  // for one call; 0 = the verb's default
 
@@ -27,6 +29,8 @@ type app struct {
 	alwaysJSON bool
 
 	client *host.Client
+	scope  string // that client has
+	warned bool   // that a token goes unencrypted
 }
 
 // verbs are the top-level commands; each is one line and one file.
@@ -59,6 +63,8 @@ Start the daemon with "rota serve"; "rota cron add --help" makes the first job.`
 	root.SetErr(a.talk)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.stateDirFlag, "state-dir", "", "directory of the database and the socket (env ROTA_STATE_DIR)")
+	flags.StringVar(&a.urlFlag, "url", "", "ask the daemon at this url, ws://HOST:PORT, instead of the socket (env ROTA_URL)")
+	flags.StringVar(&a.tokenFlag, "token", "", "its token (env ROTA_TOKEN, which other users cannot see in a process list; default for this machine: the file token in the state directory)")
 	flags.StringVar(&a.color, "color", "auto", "auto, always or never; NO_COLOR is honoured")
 	root.SetFlagErrorFunc(flagFailure)
 	for _, verb := range verbs {

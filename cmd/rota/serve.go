@@ -22,6 +22,9 @@ import (
 // serveFlags are the flags of rota serve.
 type serveFlags struct {
 	db         string
+	listen     string
+	remote     bool
+	hosts      []string
 	config     string
 	jobs       string
 	adopt      bool
@@ -31,6 +34,9 @@ type serveFlags struct {
 	readyFile  string
 }
 
+// defaultListen is where clients of the protocol look for rota.
+const defaultListen = "127.0.0.1:7682"
+
 func newServeCommand(a *app) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -38,8 +44,16 @@ func newServeCommand(a *app) *cobra.Command {
 		Short: "Run the daemon",
 		Long: `Run the daemon: keep the jobs, fire them, keep the ledger.
 
-When it serves it prints one line on stderr, "ready socket=… db=… jobs=N
+When it serves it prints one line on stderr, "ready url=… socket=… db=… jobs=N
 durability=…". Each finished run is one line on stdout: TIME JOB STATUS DURATION.
+
+The socket in the state directory is for this user alone. The url speaks the same
+methods over a WebSocket, to whoever has the token: the file "token" in the state
+directory, made at the first start.
+
+The configuration file is read again when it changes, and on SIGHUP: a new
+document is installed whole, a broken one is told in the log and leaves the last
+in force. Jobs and runs are not touched; --jobs is applied at the start only.
 
 SIGTERM or an interrupt stops it: no more commands, active runs may end within
 the grace, the rest is recorded as interrupted. A second one exits at once.`,
@@ -48,6 +62,9 @@ the grace, the rest is recorded as interrupted. A second one exits at once.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.db, "db", "", "database file (default rota.sqlite in the state directory)")
+	flags.StringVar(&f.listen, "listen", defaultListen, "address of the WebSocket; port 0 picks one, '' serves the socket alone")
+	flags.BoolVar(&f.remote, "allow-remote", false, "permit a --listen address that other machines can reach; the protocol is not encrypted")
+	flags.StringArrayVar(&f.hosts, "allow-host", nil, "a further name under which remote clients reach this machine (repeatable)")
 	flags.StringVar(&f.config, "config", "", "configuration file (default config.json in the state directory)")
 	flags.StringVar(&f.jobs, "jobs", "", "jobs file to apply at the start, all of it or nothing; where nothing names a state directory, the ledger is a temporary one")
 	flags.BoolVar(&f.adopt, "adopt", false, "take over a file that was copied from another machine or rolled back")
@@ -60,6 +77,11 @@ the grace, the rest is recorded as interrupted. A second one exits at once.`,
 
 // serve decides the paths and settings, and then wires the parts.
 func (a *app) serve(ctx context.Context, f *serveFlags) error {
+	if a.urlFlag != "" || a.tokenFlag != "" {
+		f := usage("serve is not a client: it takes no --url and no --token")
+		f.Hint = "--listen HOST:PORT says where to serve; the token is in the file `token` of the state directory"
+		return f
+	}
 	logLines := newLines(os.Stderr)
 	defer logLines.close()
 	log, err := newLogger(os.Stderr, logLines, f.logFormat)
@@ -79,12 +101,22 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	} else if _, err := os.Stat(f.config); err != nil {
 		return &failure{Exit: exitConfig, Code: "config", Message: err.Error(), Hint: "name a file that exists with --config FILE", Err: err}
 	}
-	jobs, cfg, err := serveDocuments(f)
+	var jobs host.JobsFile
+	if f.jobs != "" {
+		if jobs, err = host.ReadJobsFile(f.jobs); err != nil {
+			return err
+		}
+	}
+	readConfig := func() (host.Config, error) { return serveConfig(f.config, jobs) }
+	cfg, err := readConfig()
 	if err != nil {
 		return err
 	}
 	if len(cfg.Carried) > 0 {
 		log.Warn("these configuration keys have no effect in this build", "keys", strings.Join(cfg.Carried, ", "))
+	}
+	for _, warning := range cfg.Warnings {
+		log.Warn(warning)
 	}
 	durability, err := chooseDurability(f.durability, cfg.Durability)
 	if err != nil {
@@ -92,7 +124,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	d := daemon{
 		log: log, stateDir: dir, temporary: temporary, dbPath: f.db, socketPath: socketPath(dir, env),
-		config: cfg.Worker, jobs: jobs, adopt: f.adopt, durability: durability, grace: f.grace, readyFile: f.readyFile,
+		gateway:    host.GatewayOptions{Listen: f.listen, AllowRemote: f.remote, AllowedHosts: f.hosts},
+		configPath: f.config, config: cfg, readConfig: readConfig,
+		jobs: jobs, adopt: f.adopt, durability: durability, grace: f.grace, readyFile: f.readyFile,
 	}
 	return d.run(ctx)
 }
@@ -111,27 +145,20 @@ func (a *app) serveDir(f *serveFlags) (dir string, temporary bool, err error) {
 	return dir, false, makeStateDir(dir)
 }
 
-// serveDocuments reads the jobs file and the configuration: the file's own
-// "config" when it has one, else the configuration file.
-func serveDocuments(f *serveFlags) (host.JobsFile, host.Config, error) {
+// serveConfig reads the configuration file, and over it the jobs file's own
+// "config" when it has one.
+func serveConfig(path string, jobs host.JobsFile) (host.Config, error) {
 	base := worker.DefaultConfig()
 	zone, err := hostZone()
 	if err != nil {
-		return host.JobsFile{}, host.Config{}, err
+		return host.Config{}, err
 	}
 	base.Zone = zone.Name()
-	cfg, err := host.ReadConfig(f.config, base)
-	if err != nil || f.jobs == "" {
-		return host.JobsFile{}, cfg, err
-	}
-	jobs, err := host.ReadJobsFile(f.jobs)
+	cfg, err := host.ReadConfig(path, base)
 	if err != nil {
-		return jobs, cfg, err
+		return cfg, err
 	}
-	if jobs.Config != nil {
-		cfg, err = jobs.ReadConfig(cfg.Worker)
-	}
-	return jobs, cfg, err
+	return jobs.ReadConfig(cfg)
 }
 
 func chooseDurability(flag, configured string) (store.Durability, error) {
@@ -176,9 +203,13 @@ func openFailure(err error) error {
 	return &failure{Exit: e.ExitCode(), Code: string(e.Code), Message: e.Error(), Hint: e.Hint, Err: err}
 }
 
-// readyLine is what tells scripts and people that rota serves.
-func readyLine(socket, db string, jobs int, durability store.Durability) string {
-	return fmt.Sprintf("ready socket=%s db=%s jobs=%d durability=%s", quoteSpaces(socket), quoteSpaces(db), jobs, durability)
+// readyLine is what tells scripts and people that rota serves. Without a
+// gateway there is no url in it.
+func readyLine(url, socket, db string, jobs int, durability store.Durability) string {
+	if url != "" {
+		url = "url=" + url + " "
+	}
+	return fmt.Sprintf("ready %ssocket=%s db=%s jobs=%d durability=%s", url, quoteSpaces(socket), quoteSpaces(db), jobs, durability)
 }
 
 // quoteSpaces quotes a value that would not survive being split at spaces.

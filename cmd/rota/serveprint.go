@@ -56,3 +56,13 @@ func locateJob(f host.JobsFile, err error) error {
 	return &failure{Exit: exitConfig, Code: string(refusal.Code), Message: where + ": " + refusal.Message, Hint: refusal.Hint,
 		Field: refusal.Field, Err: err}
 }
+
+// listenFailure says who holds an address and what to do about it.
+func listenFailure(e *host.ListenError) *failure {
+	f := &failure{Exit: exitIO, Code: "listen", Message: e.Error(), Err: e,
+		Hint: "--listen HOST:PORT names another address, --listen 127.0.0.1:0 picks a free port, --listen '' serves the socket alone"}
+	if e.Rota {
+		f.Exit, f.Code = exitBusy, "held"
+	}
+	return f
+}

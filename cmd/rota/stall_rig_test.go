@@ -72,7 +72,7 @@ func (s *stallSite) spawn(out *os.File, args ...string) *stallProcess {
 	s.t.Helper()
 	s.starts++
 	p := &stallProcess{talk: &bytes.Buffer{}, ready: filepath.Join(s.dir, fmt.Sprintf("ready-%d", s.starts)), ended: make(chan struct{})}
-	p.cmd = exec.Command(crashPlain(s.t), append([]string{"serve", "--durability", "normal", "--state-dir", s.dir, "--ready-file", p.ready}, args...)...)
+	p.cmd = exec.Command(crashPlain(s.t), append([]string{"serve", "--listen", "", "--durability", "normal", "--state-dir", s.dir, "--ready-file", p.ready}, args...)...)
 	p.cmd.Stderr = p.talk
 	if out != nil {
 		p.cmd.Stdout = out

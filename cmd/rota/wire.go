@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,7 +29,10 @@ type daemon struct {
 	temporary  bool // the state directory was made for this start alone
 	dbPath     string
 	socketPath string
-	config     worker.Config
+	gateway    host.GatewayOptions // the token is read when the file is locked
+	configPath string
+	config     host.Config
+	readConfig func() (host.Config, error)
 	jobs       host.JobsFile
 	adopt      bool
 	durability store.Durability
@@ -65,7 +70,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		}
 	}
 	w := worker.New(worker.Options{
-		Store: s, Config: d.config, BootID: bootID, Logged: logged, LogID: logID, PID: os.Getpid(),
+		Store: s, Config: d.config.Worker, BootID: bootID, Logged: logged, LogID: logID, PID: os.Getpid(),
 		TwoSteps: twoSteps(), Log: d.log,
 	})
 	echo, err := d.echo()
@@ -74,18 +79,32 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	}
 	l, err := launcher.New(launcher.Options{
 		Port: w.Port(), LogPath: d.launchLog(), BootID: bootID, Environ: os.Environ(), Version: programVersion(), Echo: echo,
-		CleanupGraceMs: d.config.CleanupGraceMs, ShutdownGraceMs: d.grace.Milliseconds(), Log: d.log,
+		CleanupGraceMs: d.config.Worker.CleanupGraceMs, ShutdownGraceMs: d.grace.Milliseconds(), Log: d.log,
 	})
 	if err != nil {
+		return err
+	}
+	if err := d.readToken(); err != nil {
 		return err
 	}
 	h, err := host.New(host.Options{
 		Worker: w, SocketPath: d.socketPath, DBPath: s.Path(), InstanceID: uuid.NewString(), Version: programVersion(),
-		Durability: d.durability.String(), NewID: uuid.NewString, LiveOutput: l.Output, Log: d.log,
+		Durability: d.durability.String(), NewID: uuid.NewString, LiveOutput: l.Output,
+		Gateway: d.gateway, RateLimit: d.config.RateLimit, Log: d.log,
 	})
 	if err != nil {
 		return err
 	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	reload := host.NewReloader(host.ReloadOptions{
+		Path: d.configPath, Read: d.readConfig, Current: d.config, Now: hangup, State: h.SetConfigState, Log: d.log,
+		Install: func(c host.Config) {
+			h.SetRateLimit(c.RateLimit)
+			w.Configure(c.Worker)
+		},
+	})
 
 	// Start: the worker recovers first, and the others wait for it by their own
 	// nature: the launcher for orders, the host's callers for answers. Stop: all
@@ -95,7 +114,8 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	g.Add(actor(ctx, w.Run))
 	g.Add(actor(ctx, l.Run))
 	g.Add(actor(ctx, h.Run))
-	g.Add(actor(ctx, func(ctx context.Context) error { return d.announce(ctx, w, s) }))
+	g.Add(actor(ctx, reload.Run))
+	g.Add(actor(ctx, func(ctx context.Context) error { return d.announce(ctx, w, s, h.URL()) }))
 	g.Add(waitFor(ctx))
 	err = g.Run()
 	if errors.Is(err, errStopAsked) {
@@ -121,19 +141,30 @@ func waitFor(parent context.Context) (execute func() error, interrupt func(error
 
 // echo makes the echo listener if a job of the jobs file names it.
 func (d *daemon) echo() (*launcher.Echo, error) {
-	for _, job := range d.jobs.Jobs {
-		if bytes.Contains(job, []byte(launcher.EchoName)) {
-			return launcher.NewEcho()
-		}
+	if !d.jobs.NeedsEcho {
+		return nil, nil
 	}
-	return nil, nil
+	return launcher.NewEcho()
+}
+
+// readToken reads or makes what clients of the gateway must present.
+func (d *daemon) readToken() error {
+	if d.gateway.Listen == "" {
+		return nil
+	}
+	token, notes, err := host.EnsureToken(tokenPath(d.stateDir))
+	for _, note := range notes {
+		d.log.Warn(note)
+	}
+	d.gateway.Token = token
+	return err
 }
 
 func (d *daemon) launchLog() string { return filepath.Join(d.stateDir, "launch.log") }
 
 // announce says that rota serves, once it does, and then prints one line for
 // each run that ends.
-func (d *daemon) announce(ctx context.Context, w *worker.Worker, s *store.Store) error {
+func (d *daemon) announce(ctx context.Context, w *worker.Worker, s *store.Store, url string) error {
 	feed := w.Subscribe(1024)
 	defer feed.Close()
 	select {
@@ -147,7 +178,7 @@ func (d *daemon) announce(ctx context.Context, w *worker.Worker, s *store.Store)
 	if why := w.Fenced(); why != "" {
 		d.log.Warn("this file is shown, not written, and nothing fires", "why", why, "hint", "rota serve --adopt takes it over")
 	}
-	line := readyLine(d.socketPath, s.Path(), w.Snapshot().Len(), d.durability)
+	line := readyLine(url, d.socketPath, s.Path(), w.Snapshot().Len(), d.durability)
 	fmt.Fprintln(os.Stderr, line)
 	if d.readyFile != "" {
 		if err := writeReadyFile(d.readyFile, line); err != nil {
