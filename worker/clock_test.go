@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/rota-scheduler/rota/schedule"
 )
 
 // What clocks do to schedules, as a document: testdata/worker/clock.txt. Each
@@ -102,7 +100,7 @@ func (c *clockDesk) line(text string) []string {
 	case "next":
 		for j := range c.w.Snapshot().Jobs() {
 			next, _ := j.NextRunMs()
-			out = append(out, fmt.Sprintf("%s next %s", j.ID, instantText(next)))
+			out = append(out, fmt.Sprintf("%s next %s", j.ID, orNone(next)))
 		}
 	case "why":
 		for _, d := range must[Why](c.desk, WhyQuery{JobID: args[0], AtMs: at(c.t, args[1])}).Decisions {
@@ -198,4 +196,12 @@ func clockCase(t *testing.T, body string) string {
 		t.Errorf("is now\n%s\nand was\n%s", got, body)
 	}
 	return b.String()
+}
+
+// orNone is an instant, or none where there is none.
+func orNone(ms int64) string {
+	if ms == 0 {
+		return "none"
+	}
+	return instantText(ms)
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/rota-scheduler/rota/host"
 	"github.com/rota-scheduler/rota/schedule"
-	"github.com/rota-scheduler/rota/worker"
 	"github.com/rota-scheduler/rota/worker/job"
 )
 
