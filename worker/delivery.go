@@ -106,13 +106,13 @@ func (t *turn) send(r *Run, row store.OutboxRow) error {
 	return t.emit(Event{Kind: EventDelivering, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(k.Entry.Status)})
 }
 
-// deliveryBody is the finished event as a webhook gets it. Its completion is
-// what will be true once it is read: that the receiver has it. An error is
+// deliveryBody is the finished event as a webhook gets it. Delivery and
+// completion are what will be true once it is read: that the receiver has it. An error is
 // told without the output, which may hold what was not meant to leave.
 func deliveryBody(r *Run, k kept) (json.RawMessage, error) {
-	e := k.Entry
-	e.RunID, e.Trigger, e.SlotMs, e.Attempt = r.RunID, r.Trigger, r.SlotMs, max(1, r.Attempt)
-	e.CompletionStatus = "failed"
+	e, received := k.Entry, true
+	e.describe(r)
+	e.Delivered, e.DeliveryStatus, e.CompletionStatus = &received, Delivered, "failed"
 	if e.Status == StatusOK {
 		e.CompletionStatus = "succeeded"
 	} else {

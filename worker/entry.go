@@ -98,23 +98,28 @@ func (e *entry) taskStatus() string {
 	return "failed"
 }
 
-// record writes the history row of a run that ended and tells the world. It
-// completes the entry with what the ledger knows of the run.
-func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
-	e.Kind, e.StoreKey, e.RunID, e.Trigger, e.SlotMs = "cron-run", t.id.storeKey, r.RunID, r.Trigger, r.SlotMs
-	e.OriginSlotMs = r.OriginSlotMs
-	if e.DeliveryStatus == "" {
-		e.DeliveryStatus = DeliveryNotRequested
-	}
-	if e.RunAtMs == 0 {
-		e.RunAtMs = endedAtMs
-	}
+// describe completes an entry with what its run is.
+func (e *entry) describe(r *Run) {
+	e.Kind, e.RunID, e.Trigger, e.SlotMs, e.OriginSlotMs = "cron-run", r.RunID, r.Trigger, r.SlotMs, r.OriginSlotMs
 	if r.ActiveAtMs != 0 {
 		e.Attempt, e.WaitedMs = max(1, r.Attempt), max(0, r.ActiveAtMs-r.RequestedAtMs)
 	}
 	if e.StartedAtMs != 0 && r.timed() {
 		late := e.StartedAtMs - r.SlotMs
 		e.LateMs = &late
+	}
+}
+
+// record writes the history row of a run that ended and tells the world. It
+// completes the entry with what the ledger knows of the run.
+func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
+	e.StoreKey = t.id.storeKey
+	e.describe(r)
+	if e.DeliveryStatus == "" {
+		e.DeliveryStatus = DeliveryNotRequested
+	}
+	if e.RunAtMs == 0 {
+		e.RunAtMs = endedAtMs
 	}
 	agent, name := "", ""
 	if j, ok := t.st.jobs.Get(r.JobID); ok {
