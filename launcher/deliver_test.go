@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rota-scheduler/rota/worker"
+	"github.com/rota-scheduler/rota/worker/job"
 )
 
 // deliveryScript is one block of deliveries.txt.
@@ -58,7 +59,7 @@ func playAll(t *testing.T, which func(name string) bool) {
 func playDelivery(t *testing.T, s deliveryScript) {
 	d := newDesk(t, Options{ShutdownGraceMs: 2_000})
 	d.patience = time.Hour // of the bubble's time
-	r := &receiver{script: s.receiver, start: time.Now()}
+	r := &receiver{script: s.receiver, start: time.Now(), ends: t.Context()}
 	d.launcher.web.dial = r.dial
 	order := d.deliver("http://hook.example/path?key=canary", s.answered)
 	if s.cancelAt > 0 {
@@ -117,12 +118,15 @@ func sendsIn(t *testing.T, path, receipt string) int {
 	return 0
 }
 
+// finishedEvent is longer than what is written at once.
+var finishedEvent = `{"action":"finished","summary":"` + strings.Repeat("x", 10_000) + `"}`
+
 // deliver orders a delivery.
 func (d *desk) deliver(to string, answered int) *worker.Deliver {
 	d.launches++
 	order := &worker.Deliver{
 		ReceiptID: fmt.Sprintf("receipt-%d", d.launches), RunID: fmt.Sprintf("run-%d", d.launches), JobID: "job-1",
-		To: to, Body: json.RawMessage(`{"action":"finished"}`), Token: "canary-token", Answered: answered,
+		To: to, Body: json.RawMessage(finishedEvent), Token: "canary-token", Answered: answered,
 	}
 	d.order(worker.Order{Deliver: order})
 	return order
@@ -193,7 +197,7 @@ func TestCase089TheTokenIsInItsHeaderAndNowhereElse(t *testing.T) {
 			equal(t, "key", req.Header.Get("Idempotency-Key"), order.RunID)
 			equal(t, "type", req.Header.Get("Content-Type"), "application/json")
 			equal(t, "agent", req.Header.Get("User-Agent"), "rota/1.2.3")
-			equal(t, "body", r.body, `{"action":"finished"}`)
+			equal(t, "body", r.body, finishedEvent)
 		}
 		equal(t, "requests", len(r.asked), 2)
 		lines, err := os.ReadFile(d.logPath)
@@ -267,6 +271,48 @@ func TestADeliveryThatComesTooLateIsLeftToTheNextStart(t *testing.T) {
 		equal(t, "late stopped", second.Delivery.Stopped, true)
 		equal(t, "late answered", second.Delivery.Answered, 1)
 		equal(t, "attempts", r.attempts(), "0")
+	})
+}
+
+// A run that ended as the stop came may have said that all is idle, just when
+// its delivery was ordered.
+func TestTheGraceHoldsForADeliveryThatCameWithTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, Options{ShutdownGraceMs: 2_000})
+		r := &receiver{start: time.Now(), script: []string{"500", "200"}}
+		d.launcher.web.dial = r.dial
+		d.deliver("http://hook.example/", 0)
+		synctest.Wait()
+		d.stop()
+		synctest.Wait()
+		d.launcher.idle <- struct{}{}
+		end := d.outcome().Delivery
+		equal(t, "stopped", end.Stopped, true)
+		equal(t, "took", time.Since(r.start), 2*time.Second)
+	})
+}
+
+// A launch forgets what an earlier daemon left, but not what is still to be
+// delivered, in whatever order the two come.
+func TestALaunchDoesNotForgetWhatIsToBeDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := t.TempDir() + "/launch.log"
+		earlier := logAt(t, path)
+		must(t, earlier.announce("a"))
+		must(t, earlier.announceSend("a", 1))
+		must(t, earlier.announce("b"))
+		d := newDesk(t, Options{LogPath: path, Executors: map[string]Executor{"noop": Noop{}}})
+		d.launcher.web.dial = (&receiver{start: time.Now(), script: []string{"204"}}).dial
+		d.order(worker.Order{Launch: &worker.Launch{ReceiptID: "c", Payload: job.Payload{Kind: "noop"}}},
+			worker.Order{Deliver: &worker.Deliver{ReceiptID: "a", RunID: "run", To: "http://hook.example/", Body: json.RawMessage(`{}`), Answered: 1}})
+		equal(t, "the launch", d.outcome().ReceiptID, "c")
+		d.launcher.log.mu.Lock()
+		kept, forgotten := len(d.launcher.log.open["a"]), len(d.launcher.log.open["b"])
+		d.launcher.log.mu.Unlock()
+		if kept == 0 || forgotten != 0 {
+			t.Errorf("%d bytes of the delivery are kept, %d of what is over", kept, forgotten)
+		}
+		equal(t, "the delivery", d.outcome().Delivery.Status, worker.Delivered)
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 type receiver struct {
 	script []string
 	start  time.Time
+	ends   context.Context // when a deaf one lets go
 
 	mu    sync.Mutex
 	came  []string // when connections were asked for, in seconds
@@ -54,6 +55,10 @@ func (r *receiver) dial(ctx context.Context, _, _ string, permit func(string) er
 		return nil, ctx.Err()
 	}
 	ours, theirs := net.Pipe()
+	if word == "deaf" {
+		context.AfterFunc(r.ends, func() { theirs.Close() })
+		return ours, nil
+	}
 	r.lives.Go(func() { r.serve(theirs, word) })
 	return ours, nil
 }

@@ -175,38 +175,24 @@ func dialTCP(names *net.Resolver) dialFunc {
 type exchange struct {
 	code         int   // of the answer; 0 = there was none
 	retryAfterMs int64 // as the answer asks; 0 = it does not
-	// sent says that the request was written, or may have been: the receiver may
-	// have it.
+	// sent says that the receiver may have the request. It does from the moment
+	// there is a connection: how much of the request was written when it broke is
+	// known only later, or never.
 	sent        bool
 	writtenAtMs int64 // wall time just after the request was written; 0 = it was not
 	err         error // why the answer is missing or not complete; nil if it is complete
 }
 
-// How far a request has come.
-const (
-	unconnected int32 = iota
-	connected         // being written
-	written
-	broken // it could not be written whole
-)
-
 // exchange sends a request once and has read take the body of the answer. It
 // ends when ctx does.
 func (w *web) exchange(ctx context.Context, by *http.Transport, r *request, read func(io.Reader) error) (x exchange) {
-	var state atomic.Int32
+	var connected atomic.Bool
 	var writtenAtMs atomic.Int64
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) {
-			if state.Load() != written {
-				state.Store(connected)
-			}
-		},
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }, // the next thing is to write
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			if info.Err == nil {
 				writtenAtMs.CompareAndSwap(0, w.nowMs())
-				state.Store(written)
-			} else {
-				state.CompareAndSwap(connected, broken)
 			}
 		},
 	})
@@ -215,9 +201,8 @@ func (w *web) exchange(ctx context.Context, by *http.Transport, r *request, read
 		return exchange{err: err}
 	}
 	resp, err := by.RoundTrip(req) // not a client's Do: no redirects, no cookies, and no URL in errors
-	reached := state.Load()
-	x.sent = reached == connected || reached == written
-	if x.writtenAtMs = writtenAtMs.Load(); err != nil {
+	x.sent, x.writtenAtMs = connected.Load(), writtenAtMs.Load()
+	if err != nil {
 		x.err = err
 		return x
 	}
