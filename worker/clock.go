@@ -89,5 +89,5 @@ func (s seenClock) after(now instant, c clockChange) seenClock {
 	if c.behindMs > 0 {
 		return seenClock{now, now.wallMs}
 	}
-	return seenClock{now, max(s.latestMs, now.wallMs)}
+	return seenClock{now, max(s.latestMs, c.fromMs, now.wallMs)}
 }

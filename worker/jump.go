@@ -66,7 +66,7 @@ func (t *turn) changeSinceStop() (clockChange, error) {
 		}
 	}
 	if wasMs-t.now <= correctionMs {
-		return clockChange{}, nil
+		return clockChange{fromMs: wasMs, toMs: t.now}, nil // steps back add up over a start, too
 	}
 	return clockChange{fromMs: wasMs, toMs: t.now, behindMs: wasMs - t.now}, nil
 }

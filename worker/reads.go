@@ -203,7 +203,7 @@ func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
 	switch a := j.state.ScheduleActivatedAtMs; {
 	case slotMs > t.now && slotMs <= mark && j.Enabled:
 		return t.verdict(RuleWaitsClock, map[string]any{"consumedMs": mark})
-	case slotMs > mark && j.Enabled && !t.cfg.Enabled && !(a.Set && slotMs < a.N):
+	case slotMs > mark && j.Enabled && !t.cfg.Enabled && !(a.Set && slotMs <= a.N):
 		return t.verdict(RuleOff, map[string]any{"nextRunAtMs": next})
 	case slotMs > t.now && j.Enabled:
 		return t.verdict(RuleFuture, map[string]any{"nextRunAtMs": next})
