@@ -48,6 +48,9 @@ func (j *Job) missedFrom(nowMs int64) (fromMs int64, any bool) {
 	if !has {
 		return 0, false
 	}
+	if mark := j.state.RotaConsumedMs; j.timedOneShot() && mark.Set && mark.N >= deadlineMs {
+		return 0, false // deliberately opened again, or another attempt: due, and not missed
+	}
 	if j.foreignDeferral() && deadlineMs > nowMs {
 		return 0, false // another program has planned its late run, and that stands
 	}
@@ -73,6 +76,9 @@ func (j *Job) foreignDeferral() bool {
 func (j *Job) missedAfter(deadlineMs int64) (cursorMs int64) {
 	if _, planned := j.nextPlan(); planned {
 		return j.state.RotaConsumedMs.N
+	}
+	if mark := j.state.RotaConsumedMs; mark.Set && !j.timedOneShot() {
+		return max(deadlineMs-1, mark.N) // an attempt may lie before the mark, where the clock was set back
 	}
 	if j.state.RotaConsumedMs.Set || !j.state.LastRunAtMs.Set {
 		return deadlineMs - 1

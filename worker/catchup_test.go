@@ -332,9 +332,8 @@ func TestCase108RapidRestartsFreezeNothing(t *testing.T) {
 		d.close()
 		d.nowMs += 5000
 		if i%2 == 1 { // killed at some point of the start
-			k := &walker{d: d}
-			d.fault = k.nth([]string{"exec", "commit", "commit-lost", "begin", "commit-unknown"}[i/2], 1+i)
-			_ = k.tryStart(Options{LogID: "log"}) // it may fail: the next start must not
+			d.fault = nthFault([]string{"exec", "commit", "commit-lost", "begin", "commit-unknown"}[i/2], 1+i)
+			_ = d.tryStart(Options{LogID: "log"}) // it may fail: the next start must not
 			d.fault = nil
 		}
 		d.open(Options{LogID: "log"})
@@ -353,6 +352,42 @@ func TestCase108RapidRestartsFreezeNothing(t *testing.T) {
 			t.Errorf("%s ran slot %s", l.JobID, instantText(l.SlotMs))
 		}
 	}
+}
+
+// nth is a fault of the nth call at a point.
+func nthFault(point string, n int) func(string) error {
+	return func(at string) error {
+		if at == point {
+			if n--; n == 0 {
+				return store.IO
+			}
+		}
+		return nil
+	}
+}
+
+// tryStart begins a start that may fail in the middle of recovery.
+func (d *desk) tryStart(o Options) error {
+	d.t.Helper()
+	s, err := store.Open(store.Options{Path: d.path, Durability: store.Normal, NowMs: d.nowMs, Fault: func(point string) error {
+		if d.fault == nil {
+			return nil
+		}
+		return d.fault(point)
+	}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	o.Store, o.Config, o.PID, o.BootID = s, d.cfg, 7, "boot-1"
+	o.Clock = Clock{WallMs: func() int64 { return d.nowMs }, MonoMs: func() int64 { return d.monoMs }, Timer: func(time.Duration) (<-chan time.Time, func() bool) {
+		fired := make(chan time.Time, 1)
+		fired <- time.Time{}
+		return fired, func() bool { return true }
+	}}
+	w := New(o)
+	err = w.start()
+	s.Close()
+	return err
 }
 
 // The pace of late jobs: five at once, the others apart, agent work two minutes
@@ -404,9 +439,8 @@ func TestACrashInTheMiddleOfPlanningKeepsThePace(t *testing.T) {
 		must[Applied](d, all)
 		d.close()
 		d.nowMs += time.Hour.Milliseconds()
-		k := &walker{d: d}
-		d.fault = k.nth("commit", 1+n)
-		_ = k.tryStart(Options{LogID: "log"}) // it may fail: that is the crash
+		d.fault = nthFault("commit", 1+n)
+		_ = d.tryStart(Options{LogID: "log"}) // it may fail: that is the crash
 		d.fault = nil
 		d.nowMs += 2000
 		d.open(Options{LogID: "log"})

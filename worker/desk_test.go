@@ -236,6 +236,9 @@ func rowsOf(tx *store.Tx, query string, args ...any) ([]string, error) {
 // read: jobs, deadlines, open runs, the sequence.
 func (d *desk) checkMemory() {
 	d.t.Helper()
+	if d.w.stale {
+		return // a configuration is installed, and the turn that acts on it failed
+	}
 	d.looking = true
 	defer func() { d.looking = false }()
 	tx, err := d.w.store.Begin()

@@ -211,6 +211,9 @@ func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) 
 	}
 	t.wrote = true
 	j = t.putJob(j)
+	if err := t.dropStaleRetry(j); err != nil {
+		return nil, err
+	}
 	if err := t.emit(Event{Kind: EventJobUpdated, JobID: j.ID}); err != nil {
 		return nil, err
 	}
@@ -234,8 +237,9 @@ func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) 
 // it would wait for nothing.
 func (t *turn) neverAgain(j *Job) error {
 	_, has := j.NextRunMs()
-	if _, open := t.st.open.Get(j.ID); has || open || !j.timedOneShot() || !j.Enabled {
-		return nil
+	r, open := t.st.open.Get(j.ID)
+	if has || open && (r.timed() || r.Mode == "due") || !j.timedOneShot() || !j.Enabled {
+		return nil // the run of its slot decides what becomes of it
 	}
 	return refuse(job.CodeConflict, "cron.update", "this one-shot has run, and its time does not come again",
 		"give it another time: rota cron edit "+j.ID+" --at TIME --enable")
@@ -345,5 +349,12 @@ func (t *turn) setEnabled(j *Job, enabled bool) error {
 	if err := store.UpdateEnabled(t.tx, next.row(), t.now); err != nil {
 		return err
 	}
-	return t.emit(Event{Kind: EventJobUpdated, JobID: j.ID})
+	if err := t.emit(Event{Kind: EventJobUpdated, JobID: j.ID}); err != nil || enabled {
+		return err
+	}
+	// A manual run that waits for a job that is enabled has nothing to wait for.
+	if r, ok := t.st.open.Get(j.ID); ok && r.Phase == PhaseRequested && r.Mode != "force" {
+		return t.step(r, InDisabled, nil)
+	}
+	return nil
 }

@@ -53,8 +53,7 @@ func TestASleepOfManyJobsIsCaughtUpInTurns(t *testing.T) {
 func TestAFailedTurnDoesNotForgetASleep(t *testing.T) {
 	d := deskAt(t, "2026-05-01T00:30:00Z")
 	d.add("j", hourly, `,"catchUp":{"policy":"skip"}`)
-	k := &walker{d: d}
-	d.fault = k.nth("commit", 1)
+	d.fault = nthFault("commit", 1)
 	d.sleep(3 * time.Hour)
 	d.fault = nil
 	d.wantSlots()

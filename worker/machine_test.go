@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,7 +23,9 @@ type machine struct {
 	take func(Order)
 	// away says that the launcher takes nothing: orders stay in its lane, and a
 	// kill loses them.
-	away     bool
+	away bool
+	// look is called after every turn, before its orders are taken.
+	look     func()
 	checking bool  // compare memory with the file after every transaction
 	checked  int64 // transactions up to the last comparison
 }
@@ -33,7 +36,7 @@ func newMachine(t *testing.T, nowMs int64) *machine {
 		desk: &desk{t: t, path: filepath.Join(quickDir(t), "rota.sqlite"), nowMs: nowMs, cfg: DefaultConfig()},
 		boot: 1, logID: "log-1", checking: true,
 	}
-	m.take = func(Order) {}
+	m.take, m.look = func(Order) {}, func() {}
 	t.Cleanup(func() {
 		if m.w != nil {
 			m.kill()
@@ -68,6 +71,7 @@ func (m *machine) start() error {
 	m.checked = 0
 	m.w = New(Options{
 		Store: s, Config: m.cfg, PID: 7, BootID: "boot-" + string(rune('0'+m.boot)), LogID: m.logID, Logged: m.log,
+		Log: slog.New(slog.DiscardHandler), // failures are part of the play
 		Clock: Clock{
 			WallMs: func() int64 { return m.nowMs },
 			MonoMs: func() int64 { return m.monoMs },
@@ -106,6 +110,7 @@ func (m *machine) turn() (more bool) {
 		m.checked = n
 		m.checkMemory()
 	}
+	m.look()
 	m.handOut()
 	if m.w.trouble.untilMs > m.monoMs {
 		m.monoMs = m.w.trouble.untilMs // a failed turn is tried again after its hold

@@ -215,7 +215,7 @@ func (j *Job) naturalNext(nowMs int64) (slotMs int64, ok bool) {
 		return j.timing.Next(max(nowMs, consumed.N))
 	}
 	at, ok := j.timing.Next(minInstantMs)
-	if !ok || consumed.Set && at <= consumed.N || j.ranOK(at) {
+	if !ok || consumed.Set && at <= consumed.N || !consumed.Set && j.ranOK(at) {
 		return 0, false
 	}
 	return at, true

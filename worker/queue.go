@@ -80,15 +80,29 @@ func (t *turn) request(r *Run) error {
 		if err := t.decide(j.ID, slotRange{r.SlotMs, r.SlotMs, 1}, RuleKnown, openRun{r.RunID}); err != nil {
 			return err
 		}
-		if _, err = t.consume(j, r.SlotMs, RuleKnown, openRun{r.RunID}); err != nil {
+		if j, err = t.consume(j, r.SlotMs, RuleKnown, openRun{r.RunID}); err != nil {
 			return err
 		}
-		return t.forgetPlan(r)
+		if err := t.forgetPlan(r); err != nil || !j.timedOneShot() {
+			return err
+		}
+		return t.setEnabled(j, false) // its only slot is decided
 	}
 	if err != nil {
 		return err
 	}
-	if j, err = t.editState(j, func(s *store.State) { s.QueuedAtMs = store.Some(t.now) }); err != nil {
+	if j, err = t.editState(j, func(s *store.State) {
+		s.QueuedAtMs = store.Some(t.now)
+		// From its first run here on, what was decided of a job is told by the
+		// mark, and no longer guessed from its last run.
+		switch next := s.NextRunAtMs; {
+		case s.RotaConsumedMs.Set:
+		case next.Set:
+			s.RotaConsumedMs = store.Some(min(t.now, next.N-1))
+		case !j.timedOneShot():
+			s.RotaConsumedMs = store.Some(t.now)
+		}
+	}); err != nil {
 		return err
 	}
 	if r.timed() {

@@ -9,8 +9,12 @@ import (
 // deadline that had come and was not requested yet is recorded, not lost.
 func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 	passedMs := int64(0)
-	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && dueMs <= t.now && change.Schedule {
-		markMs, err := t.pass(was, max(dueMs-1, was.state.RotaConsumedMs.N), t.now, RuleRescheduled, nil)
+	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && dueMs <= t.now && (change.Schedule || change.Disabled) {
+		rule := RuleDisabled
+		if change.Schedule {
+			rule = RuleRescheduled
+		}
+		markMs, err := t.pass(was, max(dueMs-1, was.state.RotaConsumedMs.N), t.now, rule, nil)
 		if err != nil {
 			return nil, err
 		}

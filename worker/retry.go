@@ -132,8 +132,9 @@ func (t *turn) restsUntil(j *Job) int64 {
 }
 
 // retryAt makes an instant the job's next deadline: another attempt of the slot
-// that failed first.
+// that failed first. One that has passed by the time the failure is told is now.
 func (t *turn) retryAt(j *Job, r *Run, deadlineMs int64) error {
+	deadlineMs = max(deadlineMs, t.now)
 	originMs := r.OriginSlotMs
 	if originMs == 0 {
 		originMs = r.SlotMs
@@ -168,6 +169,20 @@ func (t *turn) forgetRetry(j *Job) (*Job, error) {
 	next := *j
 	next.retry = nil
 	return t.putJob(&next), nil
+}
+
+// dropStaleRetry forgets a planned attempt whose deadline was replaced: by the
+// operator, a catch-up, a corrected clock. The run that the attempt became still
+// needs it.
+func (t *turn) dropStaleRetry(j *Job) error {
+	if j.retry == nil || j.state.NextRunAtMs == store.Some(j.retry.DeadlineMs) {
+		return nil
+	}
+	if open, ok := t.st.open.Get(j.ID); ok && open.SlotMs == j.retry.DeadlineMs {
+		return nil
+	}
+	_, err := t.forgetRetry(j)
+	return err
 }
 
 // attempting reports whether the job's deadline is not one of its slots but a

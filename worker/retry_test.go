@@ -8,10 +8,7 @@ import (
 	"time"
 )
 
-const (
-	everyMinute = `{"kind":"cron","expr":"* * * * *","tz":"UTC","staggerMs":0}`
-	dailyAtNoon = `{"kind":"cron","expr":"0 12 * * *","tz":"UTC","staggerMs":0}`
-)
+const dailyAtNoon = `{"kind":"cron","expr":"0 12 * * *","tz":"UTC","staggerMs":0}`
 
 // failWith ends the newest run after it took some time.
 func (d *desk) failWith(took time.Duration, reason, text string) {

@@ -54,7 +54,7 @@ var rules = map[Rule]ruleInfo{
 	RuleWaiting:      {"waiting", "it waits behind the job's manual run or for a free place"},
 	RuleFuture:       {"none", "its time has not come"},
 	RuleNotASlot:     {"none", "the schedule has no slot at this time"},
-	RuleDisabled:     {"none", "the job is disabled"},
+	RuleDisabled:     {"skipped", "the job was disabled"},
 	RuleBeforeActive: {"none", "before the present schedule took effect"},
 	RulePlanned:      {"waiting", "missed, and planned to run late"},
 	RuleUnrecorded:   {"none", "decided before the kept decisions begin"},

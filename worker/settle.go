@@ -167,7 +167,13 @@ func (t *turn) keepRefireGap(j *Job, r *Run, freeMs int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.advance(j, markMs)
+	_, err = t.editState(j, func(s *store.State) {
+		s.RotaConsumedMs = store.Some(max(markMs, s.RotaConsumedMs.N))
+		s.NextRunAtMs = store.Int{}
+		if next, ok := j.timing.Next(s.RotaConsumedMs.N); ok { // not from now: the end may be told late
+			s.NextRunAtMs = store.Some(next)
+		}
+	})
 	return err
 }
 

@@ -111,6 +111,9 @@ func (t *turn) flush() error {
 		if err := store.UpdateState(t.tx, id, j.State, j.RuntimeMs); err != nil {
 			return err
 		}
+		if err := t.dropStaleRetry(j); err != nil {
+			return err
+		}
 	}
 	return nil
 }
