@@ -212,7 +212,7 @@ type introduction struct {
 
 // params are what the command line of this protocol says of itself.
 func (r Remote) params() introduction {
-	p := introduction{MinProtocol: protocol, MaxProtocol: protocol, Caps: []string{}, Role: "operator", Scopes: r.Scopes}
+	p := introduction{MinProtocol: protocol, MaxProtocol: protocol, Caps: []string{}, Role: "operator", Scopes: append([]string{}, r.Scopes...)}
 	p.Client.ID, p.Client.Mode, p.Client.InstanceID = "cli", "cli", randomUUID()
 	p.Client.Version, p.Client.Platform = r.Version, runtime.GOOS
 	if p.Client.Platform == "windows" {

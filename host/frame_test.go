@@ -3,17 +3,29 @@ package host
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
+
+	"github.com/rota-scheduler/rota/worker/job"
 )
 
-// Whatever comes over the socket is read or refused: a request that is taken
-// has an id and a method, and a refusal is one of the two known kinds.
-func FuzzReadRequest(f *testing.F) {
+// Whatever comes over the socket or the gateway is read or refused: a request
+// that is taken has an id and a method, a refusal is one of the two known kinds,
+// and so it is with what a first frame says of its sender.
+func FuzzFrame(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"req","id":"1","method":"cron.status","params":{}}`, `{"type":"req","id":"1","method":"m","params":[1,{"a":null}]}`,
 		`{"type":"req","id":7,"method":"m"}`, `{"type":"req","id":"1","id":"2","method":"m"}`, `{}`, `null`, ``, `{"type":"req"`, "\xff{}", `{"\u0069d":"1","type":"req","method":"x"}`,
 	} {
 		f.Add([]byte(seed))
+	}
+	for _, turn := range readConversation(f, "../testdata/host/ws/cron.jsonl") {
+		if turn.Say != nil {
+			f.Add([]byte(turn.Say))
+		}
+	}
+	for _, first := range readFirsts(f) {
+		f.Add([]byte(first.frame))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		before := bytes.Clone(line)
@@ -26,6 +38,17 @@ func FuzzReadRequest(f *testing.F) {
 			t.Fatalf("took %+v from %q", r, line)
 		case err != nil && !errors.Is(err, errNotFrame) && !errors.As(err, &wire):
 			t.Fatalf("refused %q with %v", line, err)
+		}
+		if err != nil {
+			return
+		}
+		p, err := decodeConnect(r.Params)
+		var refusal *job.Error
+		switch {
+		case err == nil && (p.MinProtocol < 1 || !slices.Contains(clientIDs, p.Client.ID) || !slices.Contains(clientModes, p.Client.Mode)):
+			t.Fatalf("took %+v from %q", p, r.Params)
+		case err != nil && !errors.As(err, &wire) && !errors.As(err, &refusal):
+			t.Fatalf("refused %q with %v", r.Params, err)
 		}
 	})
 }

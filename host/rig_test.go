@@ -40,6 +40,12 @@ type rig struct {
 
 func newRig(t *testing.T, change func(*worker.Config), tune ...func(*Host)) *rig {
 	t.Helper()
+	return newRigWith(t, change, func(*Options) {}, tune...)
+}
+
+// newRigWith is newRig on other options; tune comes before the host runs.
+func newRigWith(t *testing.T, change func(*worker.Config), options func(*Options), tune ...func(*Host)) *rig {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "rota-host-") // t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +70,10 @@ func newRig(t *testing.T, change func(*worker.Config), tune ...func(*Host)) *rig
 	launched := make(chan struct{})
 	go func() { defer close(launched); r.launch(launching) }()
 
-	r.Host, err = New(Options{Worker: w, SocketPath: r.sock, DBPath: r.db, InstanceID: "instance-1", Version: "test", Durability: "normal",
-		NewID: r.newID, LiveOutput: r.output, Log: quiet()})
-	if err != nil {
+	opts := Options{Worker: w, SocketPath: r.sock, DBPath: r.db, InstanceID: "instance-1", Version: "test", Durability: "normal",
+		NewID: r.newID, LiveOutput: r.output, Log: quiet()}
+	options(&opts)
+	if r.Host, err = New(opts); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range tune {
