@@ -60,8 +60,8 @@ type gateway struct {
 	failures *limiter // of authentication, by address
 
 	handshakes chan struct{} // a place for each unfinished one
-	// handshakeTimeout and tickEvery are the constants except in tests.
-	handshakeTimeout, tickEvery time.Duration
+	// These are the constants of their names except in tests.
+	handshakeTimeout, pingEvery, tickEvery time.Duration
 
 	wg    sync.WaitGroup
 	mu    sync.Mutex // guards what follows
@@ -116,7 +116,7 @@ func newGateway(h *Host) (*gateway, error) {
 	g := &gateway{
 		h: h, listener: &boundedListener{Listener: listener, places: make(chan struct{}, maxSockets)}, token: sha256.Sum256([]byte(o.Token)),
 		names: []string{"localhost"}, anyIP: !loopback, failures: newLimiter(maxAuthFailures),
-		handshakes: make(chan struct{}, maxHandshakes), handshakeTimeout: handshakeTimeout, tickEvery: tickEvery, conns: map[*conn]struct{}{},
+		handshakes: make(chan struct{}, maxHandshakes), handshakeTimeout: handshakeTimeout, pingEvery: pingEvery, tickEvery: tickEvery, conns: map[*conn]struct{}{},
 	}
 	if !loopback {
 		if name, err := os.Hostname(); err == nil {
@@ -260,26 +260,29 @@ func (g *gateway) serveHTTP(ctx context.Context, w http.ResponseWriter, r *http.
 		return
 	}
 	l.limit.Store(maxPayload)
-	go l.keepAlive(pingEvery)
+	go l.keepAlive(g.pingEvery)
 	c := newConn(g.h, l, grant{scopes: met.scopes, limits: g.h.limits, client: peer.String(), maxUnsent: maxBufferedBytes, framed: true}, gatewayQueue)
-	if fault := g.register(c); fault != nil {
-		g.turnAway(l, met.id, refused{fault, closing{closeBusy, "no connection is free"}})
+	if refusal := g.register(c, response{Type: "res", ID: met.id, OK: true, Payload: g.hello(met)}); refusal != nil {
+		g.turnAway(l, met.id, *refusal)
 		return
 	}
-	c.send(response{Type: "res", ID: met.id, OK: true, Payload: g.hello(met)})
 	c.serve(ctx, func() { g.unregister(c) })
 }
 
-func (g *gateway) register(c *conn) *WireError {
+// register adds a connection to those that are told things; the first of them
+// is its hello.
+func (g *gateway) register(c *conn, hello response) *refused {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	later := &WireError{Code: CodeUnavailable, Message: "rota is stopping", Retryable: true, RetryAfterMs: retryAfterMs}
 	switch {
 	case g.ended:
-		return &WireError{Code: CodeUnavailable, Message: "rota is stopping", Retryable: true, RetryAfterMs: retryAfterMs}
+		return &refused{later, closing{closeRestart, "service restart"}}
 	case len(g.conns) >= maxConns:
-		return &WireError{Code: CodeUnavailable, Message: fmt.Sprintf("all %d connections of the gateway are in use", maxConns),
-			Retryable: true, RetryAfterMs: retryAfterMs}
+		later.Message = fmt.Sprintf("all %d connections of the gateway are in use", maxConns)
+		return &refused{later, closing{closeBusy, "no connection is free"}}
 	}
+	c.send(hello) // its queue is empty: this waits for nobody
 	g.conns[c] = struct{}{}
 	return nil
 }

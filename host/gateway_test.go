@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +149,30 @@ func TestTicksGoToAll(t *testing.T) {
 		if p, _ := f["payload"].(map[string]any); p["ts"] == nil || f["seq"] != float64(seq) {
 			t.Errorf("tick %d: %v", seq, f)
 		}
+	}
+}
+
+// A client that is gone without a word is found out; one that answers pings
+// stays, though it asks for nothing.
+func TestSilentClientsAreFoundOut(t *testing.T) {
+	r := newGatewayRig(t, func(h *Host) { h.gateway.pingEvery = time.Second })
+	alive := r.enter(ScopeRead)
+	heard := make(chan map[string]any, 1)
+	go func() { heard <- alive.event("cron") }() // reading answers pings
+	r.enter()                                    // and never reads
+	timeout := time.Now().Add(deadline)
+	for open := 2; open != 1; {
+		r.gateway.mu.Lock()
+		open = len(r.gateway.conns)
+		r.gateway.mu.Unlock()
+		if open == 0 || time.Now().After(timeout) {
+			t.Fatalf("%d connections are open", open)
+		}
+		runtime.Gosched()
+	}
+	r.addJob("seen")
+	if f := <-heard; f["payload"].(map[string]any)["action"] != "added" {
+		t.Errorf("the other one heard %v", f)
 	}
 }
 

@@ -48,6 +48,8 @@ type cli struct {
 	bin string
 	dir string // state directory
 	env []string
+	// daemon is the one that was started last.
+	daemon *os.Process
 }
 
 func newCLI(t *testing.T) *cli {
@@ -95,8 +97,9 @@ func (c *cli) run(args ...string) printed {
 	return printed{out.String(), talk.String(), cmd.ProcessState.ExitCode()}
 }
 
-// serve starts a daemon and waits until it answers.
-func (c *cli) serve(args ...string) {
+// serve starts a daemon on the socket alone, unless args say otherwise, and
+// waits until it answers. The end of the test stops it, or stop does before.
+func (c *cli) serve(args ...string) (stop func()) {
 	c.t.Helper()
 	cmd := c.command(append([]string{"serve", "--listen", ""}, args...)...)
 	var talk bytes.Buffer
@@ -104,9 +107,10 @@ func (c *cli) serve(args ...string) {
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
+	c.daemon = cmd.Process
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	c.t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case err := <-ended:
@@ -118,6 +122,7 @@ func (c *cli) serve(args ...string) {
 			c.t.Errorf("serve did not stop")
 		}
 	})
+	c.t.Cleanup(stop)
 	timeout := time.After(cliPatience)
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -128,7 +133,7 @@ func (c *cli) serve(args ...string) {
 			client.Close()
 		}
 		if err == nil {
-			return
+			return stop
 		}
 		select {
 		case <-look.C:
