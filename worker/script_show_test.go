@@ -139,8 +139,13 @@ var scriptShows = map[string]string{
 		coalesce(' "' || error_text || '"', '') FROM cron_run_receipts ORDER BY started_at_ms, receipt_id`,
 	"slots": `SELECT job_id || ' ' || rule || ' ' || from_ms || CASE WHEN slots > 1 THEN '..' || to_ms || ' x' || slots ELSE '' END ||
 		CASE WHEN detail IN ('null', '{}') THEN '' ELSE ' ' || detail END FROM rota_slots ORDER BY job_id, from_ms, seq`,
-	"plan": `SELECT job_id || ' slot ' || slot_ms || ' at ' || run_at_ms FROM rota_plan ORDER BY run_at_ms, job_id, slot_ms`,
-	"jobs": `SELECT job_id || CASE WHEN enabled THEN ' enabled' ELSE ' disabled' END || ' ' || state_json FROM cron_jobs ORDER BY sort_order, job_id`,
+	"plan":  `SELECT job_id || ' slot ' || slot_ms || ' at ' || run_at_ms FROM rota_plan ORDER BY run_at_ms, job_id, slot_ms`,
+	"jobs":  `SELECT job_id || CASE WHEN enabled THEN ' enabled' ELSE ' disabled' END || ' ' || state_json FROM cron_jobs ORDER BY sort_order, job_id`,
+	"tasks": `SELECT coalesce(detail_json ->> '$.runId', task_id) || ' ' || status || coalesce(' "' || error || '"', '') FROM task_runs ORDER BY ended_at, task_id`,
+	"runs": `SELECT (detail_json ->> '$.runId') || ' started ' || started_at || ' ended ' || ended_at || ' took ' || (detail_json ->> '$.durationMs') || ' ms'
+		FROM task_runs ORDER BY started_at, task_id`,
+	"definitions": `SELECT job_id || ' ' || (job_json ->> '$.schedule') || ' ' || (job_json ->> '$.payload') || coalesce(' ' || (job_json ->> '$.delivery'), '')
+		FROM cron_jobs ORDER BY sort_order, job_id`,
 	"next": `SELECT job_id || ' ' || coalesce(state_json ->> '$.nextRunAtMs', 'never') FROM cron_jobs ORDER BY sort_order, job_id`,
 }
 

@@ -21,7 +21,7 @@ import (
 //	edit j {"enabled":false}           and enable, disable, remove
 //	run j force key-1                  a manual run, with or without a request key
 //	cancel j                           stop a run, by its job or its name
-//	end j ok                           a run ends: ok, skipped, or error "text" reason=timeout
+//	end j ok "output"                  a run ends: ok, skipped, or error "text" reason=timeout
 //	finish-all                         every run ends ok, and what they let start
 //	deliver j delivered                a delivery ends: delivered, not-delivered, unknown
 //	advance 90m                        time goes by, with a turn at every deadline
@@ -35,7 +35,8 @@ import (
 //	sql UPDATE …                       rows change behind the daemon's back
 //	history-row j ok                   another program recorded the run's end
 //	why j 2026-05-01T00:01:00Z         what became of a slot
-//	show receipts                      or history, slots, plan, jobs, next, events; ledger is the first four
+//	show receipts                      or history, slots, plan, jobs, next, events; ledger is the first four;
+//	                                   tasks, runs and definitions are columns of the rows
 //
 // Behind each command stand the events and orders that followed from it, as
 // lines that begin with "> ". A timed run is called job@slot, a manual one

@@ -183,6 +183,8 @@ func (s *script) doEnd(w []string, _ string) error {
 			o.ErrorReason = value
 		case isPair && key == "kind":
 			o.Kind = value
+		case o.Status == StatusOK:
+			o.Summary = word
 		default:
 			o.Error = word
 		}
