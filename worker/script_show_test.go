@@ -45,7 +45,7 @@ func (s *script) name(id string) string {
 
 var (
 	anyRunID   = regexp.MustCompile(`(cron-slot-v1|rota-manual-v1)\.[A-Za-z0-9_-]+|manual:[^:"]+:\d+:\d+`)
-	anyInstant = regexp.MustCompile(`\b1[6-9]\d{11}\b`)
+	anyInstant = regexp.MustCompile(`\b(1[6-9]\d{11}|8639\d{12})\b`) // of these years, and near the last
 )
 
 // readable puts names for run ids, and instants for their numbers.
