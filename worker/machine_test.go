@@ -106,7 +106,8 @@ func (m *machine) turn() (more bool) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if n := m.w.turns.Load(); m.checking && n != m.checked {
+	// After a failed turn a new configuration may be installed and not in the jobs.
+	if n := m.w.turns.Load(); m.checking && n != m.checked && !m.w.stale {
 		m.checked = n
 		m.checkMemory()
 	}

@@ -32,6 +32,7 @@ type simJob struct {
 	ended      bool  // a one-shot that is over, or a job that turned itself off
 	planned    bool  // slots of it were planned when it was last looked at
 	nextMs     int64 // its deadline then, 0 for none
+	unmarked   bool  // a cron job that had no slot decided then
 	spent      bool  // a one-shot that was enabled after its time, beside an open run
 	eras       []*simEra
 }
@@ -100,7 +101,10 @@ func (s *simulation) hostAdds() {
 			living++
 		}
 	}
-	if living >= 6 {
+	if living >= 6 || s.chance(3) { // a file of jobs of which the second is wrong: none of it is kept
+		s.send(&simAsk{}, ApplyJobs{Source: "jobs.json", IDs: []string{"never", "never-either"}, Jobs: []json.RawMessage{
+			json.RawMessage(`{"name":"never","schedule":` + s.schedule() + `,"payload":{"kind":"command","argv":["/bin/true"]}}`),
+			json.RawMessage(`{"name":"never-either","schedule":{"kind":"every","everyMs":-1}}`)}})
 		return
 	}
 	s.host.named++
@@ -253,14 +257,18 @@ func (h *simHost) defined(s *simulation, a *simAsk, v *Job, nowMs int64) {
 	}
 	newEra := a.made || a.enabled != nil && (j.enabled != *a.enabled || j.ended) ||
 		!bytes.Equal(rawjson.Get(j.definition, "schedule"), rawjson.Get(v.Definition, "schedule"))
+	if j.oneShot() && a.enabled == nil && !v.Enabled {
+		j.ended = true // its run ended in this very turn, before the edit
+	}
 	j.definition = v.Definition
-	if _, ok := v.timing.Next(v.ConsumedMs()); tolerateSpentOneShot && v.Enabled && v.timedOneShot() && !ok {
+	_, slotAhead := v.timing.Next(v.ConsumedMs())
+	if _, has := v.NextRunMs(); tolerateSpentOneShot && v.Enabled && v.timedOneShot() && !(slotAhead && has) {
 		j.spent = true
 	}
 	if a.enabled != nil {
 		j.enabled, j.ended = *a.enabled, false
 	} else if a.looks {
-		j.enabled, newEra = v.Enabled, true
+		j.enabled, j.ended, newEra = v.Enabled, false, true
 	}
 	if !newEra {
 		return
@@ -283,6 +291,13 @@ func (j *simJob) endEra(nowMs int64) {
 // lookAgain is what hosts do after a death: a command without an answer may have
 // been kept or not, and either is right.
 func (h *simHost) lookAgain(s *simulation) {
+	for _, id := range h.order {
+		j := h.jobs[id]
+		now, ok := s.m.w.st.jobs.Get(id)
+		if n := len(j.eras); tolerateLostBeforeMark && ok && j.unmarked && n > 0 {
+			j.eras[n-1].fromMs = max(j.eras[n-1].fromMs, now.state.LastRunAtMs.N)
+		}
+	}
 	asks := h.asks
 	h.asks = nil
 	for _, a := range asks {
@@ -293,7 +308,7 @@ func (h *simHost) lookAgain(s *simulation) {
 			j.planned = true
 			j.remove(s.m.nowMs)
 		case !there || a.c == nil:
-		case a.made && j == nil, j != nil && !sameButEnabled(j.definition, now.Definition), a.enabled != nil && j != nil && j.enabled != now.Enabled:
+		case a.made && j == nil, j != nil && !sameButEnabled(j.definition, now.Definition), a.enabled != nil && j != nil && (j.enabled != now.Enabled || j.ended):
 			if j != nil {
 				j.dropEra() // whether its last slots were still due is not known
 			}
