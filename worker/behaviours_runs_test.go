@@ -89,7 +89,7 @@ func TestOW8ASkipGoesByTheRowsOfItsOwnTurn(t *testing.T) {
 		runs      int
 		slots     string
 	}{
-		{"OW8", "disabled", nil, patched(`{"enabled":false}`), 0, ""},
+		{"OW8", "disabled", nil, patched(`{"enabled":false}`), 0, "disabled 2026-10-01T12:01:00Z..2026-10-01T12:01:00Z x1"},
 		{"OW9", "moved to another time", nil, patched(`{"schedule":{"kind":"cron","expr":"30 18 * * *","tz":"UTC","staggerMs":0}}`), 0,
 			"rescheduled 2026-10-01T12:01:00Z..2026-10-01T12:01:00Z x1"},
 		{"OW12", "edited so that it can run", nil, patched(`{"payload":{"kind":"command","argv":["/bin/true"]}}`), 1, ""},

@@ -10,11 +10,7 @@ import (
 func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 	passedMs := int64(0)
 	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && dueMs <= t.now && (change.Schedule || change.Disabled) {
-		rule := RuleDisabled
-		if change.Schedule {
-			rule = RuleRescheduled
-		}
-		markMs, err := t.pass(was, max(dueMs-1, was.state.RotaConsumedMs.N), t.now, rule, nil)
+		markMs, err := t.pass(was, max(dueMs-1, was.state.RotaConsumedMs.N), t.now, ruleOf(change), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -71,12 +67,17 @@ func (t *turn) restamped(j *Job, change job.Change) (*Job, error) {
 	return &next, nil
 }
 
+// ruleOf is what takes a slot away that had come or was planned.
+func ruleOf(change job.Change) Rule {
+	if change.Disabled && !change.Schedule {
+		return RuleDisabled
+	}
+	return RuleRescheduled
+}
+
 // abandonPlan records the planned slots that an edit takes away.
 func (t *turn) abandonPlan(was *Job, change job.Change) error {
-	rule := RuleDisabled
-	if change.Schedule {
-		rule = RuleRescheduled
-	}
+	rule := ruleOf(change)
 	open, isOpen := t.st.open.Get(was.ID)
 	for _, p := range was.plan {
 		if isOpen && open.SlotMs == p.SlotMs {

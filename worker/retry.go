@@ -101,6 +101,8 @@ func (t *turn) fail(j *Job, r *Run, e *entry, endedAtMs int64) error {
 		p.backoffMs = max(p.backoffMs, freeMs)
 	}
 	switch {
+	case naturalMs <= t.now && p.untilMs() <= t.now:
+		return nil // the slot that waits is the next attempt
 	case p.retryMs != 0 && p.retryMs < naturalMs:
 		return t.retryAt(j, r, p.retryMs)
 	case p.backoffMs > naturalMs:
@@ -135,6 +137,20 @@ func (t *turn) restsUntil(j *Job) int64 {
 // that failed first. One that has passed by the time the failure is told is now.
 func (t *turn) retryAt(j *Job, r *Run, deadlineMs int64) error {
 	deadlineMs = max(deadlineMs, t.now)
+	if dueMs, ok := j.NextRunMs(); ok && dueMs <= t.now && !j.timedOneShot() {
+		// A slot that was due and waited for this end waits longer than that.
+		var err error
+		if j, err = t.passWait(j); err != nil {
+			return err
+		}
+		markMs, err := t.pass(j, max(dueMs-1, j.state.RotaConsumedMs.N), t.now, RuleBackoff, waited(j))
+		if err != nil {
+			return err
+		}
+		if j, err = t.editState(j, func(s *store.State) { s.RotaConsumedMs = store.Some(markMs) }); err != nil {
+			return err
+		}
+	}
 	originMs := r.OriginSlotMs
 	if originMs == 0 {
 		originMs = r.SlotMs
@@ -218,11 +234,16 @@ func (t *turn) passWait(j *Job) (*Job, error) {
 	if untilMs <= afterMs {
 		return j, nil
 	}
-	lastMs, err := t.pass(j, afterMs, untilMs, RuleBackoff, map[string]int64{"consecutiveErrors": j.state.ConsecutiveErrors.N})
+	lastMs, err := t.pass(j, afterMs, untilMs, RuleBackoff, waited(j))
 	if err != nil || lastMs == afterMs {
 		return j, err
 	}
 	return t.editState(j, func(s *store.State) { s.RotaConsumedMs = store.Some(lastMs) })
+}
+
+// waited is the detail of slots that a wait after a failure jumped over.
+func waited(j *Job) map[string]int64 {
+	return map[string]int64{"consecutiveErrors": j.state.ConsecutiveErrors.N}
 }
 
 // autoDisable turns a job off that cannot go on by itself, and says why.

@@ -32,8 +32,6 @@ type simJob struct {
 	ended      bool  // a one-shot that is over, or a job that turned itself off
 	planned    bool  // slots of it were planned when it was last looked at
 	nextMs     int64 // its deadline then, 0 for none
-	unmarked   bool  // a cron job that had no slot decided then
-	spent      bool  // a one-shot that was enabled after its time, beside an open run
 	eras       []*simEra
 }
 
@@ -261,10 +259,6 @@ func (h *simHost) defined(s *simulation, a *simAsk, v *Job, nowMs int64) {
 		j.ended = true // its run ended in this very turn, before the edit
 	}
 	j.definition = v.Definition
-	_, slotAhead := v.timing.Next(v.ConsumedMs())
-	if _, has := v.NextRunMs(); tolerateSpentOneShot && v.Enabled && v.timedOneShot() && !(slotAhead && has) {
-		j.spent = true
-	}
 	if a.enabled != nil {
 		j.enabled, j.ended = *a.enabled, false
 	} else if a.looks {
@@ -272,9 +266,6 @@ func (h *simHost) defined(s *simulation, a *simAsk, v *Job, nowMs int64) {
 	}
 	if !newEra {
 		return
-	}
-	if !v.Enabled {
-		nowMs = j.notYetDue(nowMs)
 	}
 	j.endEra(nowMs)
 	if v.Enabled && !v.timedOneShot() {
@@ -291,13 +282,6 @@ func (j *simJob) endEra(nowMs int64) {
 // lookAgain is what hosts do after a death: a command without an answer may have
 // been kept or not, and either is right.
 func (h *simHost) lookAgain(s *simulation) {
-	for _, id := range h.order {
-		j := h.jobs[id]
-		now, ok := s.m.w.st.jobs.Get(id)
-		if n := len(j.eras); tolerateLostBeforeMark && ok && j.unmarked && n > 0 {
-			j.eras[n-1].fromMs = max(j.eras[n-1].fromMs, now.state.LastRunAtMs.N)
-		}
-	}
 	asks := h.asks
 	h.asks = nil
 	for _, a := range asks {
@@ -321,19 +305,12 @@ func (h *simHost) lookAgain(s *simulation) {
 // decision: there is no job left to ask about.
 func (j *simJob) remove(nowMs int64) {
 	j.removed = true
-	if j.endEra(j.notYetDue(nowMs)); j.planned {
+	if j.nextMs != 0 { // one that had come and was not requested, or waits behind a manual run
+		nowMs = min(nowMs, j.nextMs-1)
+	}
+	if j.endEra(nowMs); j.planned {
 		j.dropEra()
 	}
-}
-
-// notYetDue is the end of an era that a removal or a disable ends: a slot that
-// had come and was not requested yet, because it came in the same turn or waits
-// behind a manual run, goes with it and is not recorded.
-func (j *simJob) notYetDue(nowMs int64) int64 {
-	if j.nextMs != 0 && (j.removed || tolerateLostAtDisable) {
-		return min(nowMs, j.nextMs-1)
-	}
-	return nowMs
 }
 
 func (j *simJob) dropEra() {

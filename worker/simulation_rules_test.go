@@ -21,20 +21,6 @@ type simRules struct {
 	fresh    bool              // started a moment ago: its last events were lost
 }
 
-// What the worker is known to do against the rules. Each goes with its repair:
-// set it to false, see the simulation fail, repair, and remove it.
-const (
-	// A one-shot whose slot was decided, enabled again while a manual run of it is
-	// open: its end, or a start's catch-up, leaves it enabled without a deadline.
-	tolerateSpentOneShot = false
-	// A slot that is due and not requested (it waits behind a manual run, or came
-	// in the same turn) when the job is disabled: no decision is recorded.
-	tolerateLostAtDisable = false
-	// Slots that are due and lie behind the gap after a run whose end is told late:
-	// the deadline is set from now, and no decision is recorded.
-	tolerateLostBehindGap = false
-)
-
 // simRange is a recorded decision.
 type simRange struct {
 	slotRange
@@ -168,7 +154,6 @@ func (s *simulation) checkJob(j *simJob, now *Job) {
 		j.endEra(s.m.nowMs)
 	}
 	next, has := now.NextRunMs()
-	j.spent = j.spent && now.Enabled
 	j.planned, j.nextMs = len(now.plan) > 0, next
 	_, open := s.m.w.st.open.Get(j.id)
 	switch {
@@ -178,7 +163,7 @@ func (s *simulation) checkJob(j *simJob, now *Job) {
 		s.fail("disabled %s has a deadline", j.id)
 	case now.Enabled && !has && !now.timedOneShot():
 		s.fail("%s waits for nothing: %s", j.id, now.State)
-	case now.Enabled && !has && !open && !j.spent:
+	case now.Enabled && !has && !open:
 		s.fail("one-shot %s waits for nothing: %s %v", j.id, now.State, s.m.decisions(j.id))
 	case has && !now.timedOneShot() && !now.state.StartupCatchupAtMs.Set && now.retry == nil && next <= now.ConsumedMs():
 		s.fail("the deadline of %s is at or below its mark: %s", j.id, now.State)
@@ -268,7 +253,7 @@ func (s *simulation) account() {
 }
 
 func (s *simulation) accountEra(id string, era *simEra, untilMs int64, ran map[int64]string, ranges []simRange) {
-	k, behindGap := 0, false
+	k := 0
 	for at, ok := era.timing.Next(era.fromMs); ok && at <= untilMs; at, ok = era.timing.Next(at) {
 		for k < len(ranges) && ranges[k].toMs < at {
 			k++
@@ -281,9 +266,6 @@ func (s *simulation) accountEra(id string, era *simEra, untilMs int64, ran map[i
 		}
 		if ran[at] != "" {
 			count++
-		}
-		if behindGap = count == 0 && (behindGap || k > 0 && ranges[k-1].rule == string(RuleRefireGap)); behindGap && tolerateLostBehindGap {
-			continue
 		}
 		if count != 1 {
 			s.fail("slot %s of %s is accounted for %d times; run %q, decisions %v", schedule.FormatInstant(at), id, count, ran[at], s.m.decisions(id))
