@@ -168,7 +168,7 @@ func dst(c *Config, _ string, raw json.RawMessage) string {
 	if err != nil {
 		return "must be one of: vixie, skip"
 	}
-	c.Worker.DST = rule
+	c.Worker.DST, c.Worker.DSTChosen = rule, true
 	return ""
 }
 

@@ -134,6 +134,9 @@ func (r *Reloader) reload() {
 	if len(waits) > 0 {
 		r.o.Log.Warn("these configuration keys change at the next start only", "keys", strings.Join(waits, ", "))
 	}
+	for _, warning := range next.Warnings {
+		r.o.Log.Warn(warning)
+	}
 	if len(next.Carried) > 0 {
 		r.o.Log.Warn("these configuration keys have no effect in this build", "keys", strings.Join(next.Carried, ", "))
 	}

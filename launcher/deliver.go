@@ -20,7 +20,6 @@ const (
 	attemptMs       = 10_000
 	maxAttempts     = 4
 	maxRetryAfterMs = 60_000
-	maxReceiptBytes = 64 << 10 // of an answer that are read
 )
 
 // retryDelaysMs follow the first, second and third attempt.
@@ -112,15 +111,10 @@ func (l *Launcher) attempt(ctx context.Context, order *worker.Deliver, r *reques
 	return a
 }
 
-// readReceipt takes the body of an answer, which nobody looks at: whether it
-// comes to its end tells whether the receiver has answered.
-func readReceipt(body io.Reader) error {
-	_, err := io.CopyN(io.Discard, body, maxReceiptBytes)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
+// readReceipt leaves the body of an answer alone: its status says whether the
+// receiver has the result, and nothing that follows can take that back. Where a
+// body is under way the connection is not used again.
+func readReceipt(io.Reader) error { return nil }
 
 // pause waits; stop tells that it ended early, and why.
 func pause(ctx context.Context, ms int64) (stop *Stop) {
@@ -142,14 +136,9 @@ type attempt struct {
 	timedOut    bool
 }
 
-// answered gives the code of an answer that counts: a refusal by its code
-// alone, anything good only when it is there to its end.
+// answered gives the code of the answer, 0 where there was none.
 func (a *attempt) answered() (code int, good bool) {
-	good = a.code >= 200 && a.code <= 299
-	if good && a.err != nil {
-		return 0, false
-	}
-	return a.code, good
+	return a.code, a.code >= 200 && a.code <= 299
 }
 
 // why completes "POST https://host/path …".

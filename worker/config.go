@@ -38,8 +38,11 @@ type Config struct {
 	// WebhookTokenHosts, or to every webhook when there are none.
 	WebhookToken      Secret
 	WebhookTokenHosts []string
-	// DST is the daylight-saving rule of jobs that name none.
-	DST schedule.DST
+	// DST is the daylight-saving rule of jobs that name none. Until somebody
+	// chooses it, which DSTChosen says, a file that rota only opened keeps the
+	// rule of the program that made it: skip.
+	DST       schedule.DST
+	DSTChosen bool
 	// Zone is the zone of cron jobs created without one: an IANA name.
 	Zone string
 	// CleanupGraceMs is the time between TERM and KILL of a run that must end.

@@ -137,8 +137,12 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 	}
 	t.wrote, t.marks.ended = true, true
 	t.st.grown = t.st.grown.Put(r.JobID, struct{}{})
+	end := e.RunAtMs
+	if r.ActiveAtMs == 0 { // nothing ran: the same attempt may be refused again in this very millisecond
+		end = -t.st.seq
+	}
 	err = store.InsertHistory(t.tx, store.HistoryRow{
-		TaskID: taskID(r.ReceiptID, e.RunAtMs), JobID: r.JobID, AgentID: agent,
+		TaskID: taskID(r.ReceiptID, end), JobID: r.JobID, AgentID: agent,
 		RunID:  store.InternalRunID(r.JobID, e.RunAtMs, r.ReceiptID, public),
 		Status: e.taskStatus(), StartedAtMs: e.RunAtMs, EndedAtMs: endedAtMs,
 		CleanupMs: endedAtMs + int64(t.cfg.HistoryDays)*dayMs,

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,11 +234,31 @@ func (d *desk) spoil(id string) {
 	})
 }
 
+// TestRulesDocument keeps the printed list of rules equal to the one in the code.
+func TestRulesDocument(t *testing.T) {
+	checkDocument(t, "rules.md", rulesDocument())
+}
+
+// rulesDocument prints the rules by verdict.
+func rulesDocument() string {
+	var b strings.Builder
+	b.WriteString("# What rota why can answer\n\nGenerated from `worker/rules.go`. Rules and verdicts are only ever added.\n\n| rule | verdict | what it says |\n|---|---|---|\n")
+	for _, rule := range slices.Sorted(maps.Keys(rules)) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", rule, rules[rule].Verdict, rules[rule].Text)
+	}
+	return b.String()
+}
+
 // TestLifeDocument keeps the printed table of a run's life equal to the one in
 // the code.
 func TestLifeDocument(t *testing.T) {
-	path := filepath.Join("..", "testdata", "worker", "life.md")
-	text := lifeDocument()
+	checkDocument(t, "life.md", lifeDocument())
+}
+
+// checkDocument compares a printed table with its document, or writes it anew.
+func checkDocument(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("..", "testdata", "worker", name)
 	if *rewrite {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
@@ -247,7 +269,7 @@ func TestLifeDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(kept) != text {
-		t.Errorf("%s is not the table in life.go; go test ./worker -run TestLifeDocument -rewrite", path)
+		t.Errorf("%s is not the table in the code; go test ./worker -run %s -rewrite", path, t.Name())
 	}
 }
 

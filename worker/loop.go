@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/worker/failpoint"
 	"github.com/rota-scheduler/rota/worker/job"
@@ -70,9 +71,19 @@ func (w *Worker) turn() (more bool, err error) {
 // a turn has rebuilt them by it.
 func (w *Worker) install() {
 	if c := w.pushed.Load(); c.Version > w.cfg.Version {
-		w.cfg, w.stale = c, true
+		w.cfg, w.stale = forFile(c, w.store), true
 		w.id.receiptsKept = receiptsKept(w.store, c)
 	}
+}
+
+// forFile is the configuration as it holds for one file.
+func forFile(c *Config, s *store.Store) *Config {
+	if c.DSTChosen || s.Made() || c.DST == schedule.Skip {
+		return c
+	}
+	own := *c
+	own.DST = schedule.Skip
+	return &own
 }
 
 // receiptsKept is how many finished receipts a job keeps: in a file that rota
@@ -286,7 +297,11 @@ func (w *Worker) warn(events []Event) {
 		case EventClockJump:
 			w.log.Warn("the clock ran ahead, or the machine slept: missed slots are caught up", "detail", string(e.Detail))
 		case EventWarning:
-			w.log.Warn("a job was set aside", "job", e.JobID, "detail", string(e.Detail))
+			what := "a job was set aside"
+			if e.Status == "auto-disabled" {
+				what = "a job was turned off"
+			}
+			w.log.Warn(what, "job", e.JobID, "detail", string(e.Detail))
 		}
 	}
 }

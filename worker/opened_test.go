@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
 )
 
@@ -282,5 +283,36 @@ func TestAgentWork(t *testing.T) {
 		if j.SetAside != "" || j.agentWork() != want {
 			t.Errorf("%s: %v %s", definition, j.agentWork(), j.SetAside)
 		}
+	}
+}
+
+// TestAnOpenedFileKeepsItsDaylightSavingRule until somebody chooses: a removed
+// time is skipped, where a file of rota's own runs it as the gap ends.
+func TestAnOpenedFileKeepsItsDaylightSavingRule(t *testing.T) {
+	const spring = `{"kind":"cron","expr":"30 2 * * *","tz":"America/New_York","staggerMs":0}`
+	for _, c := range []struct {
+		opened bool
+		chosen bool
+		next   string
+	}{
+		{false, false, "2026-03-08T07:00:00.000Z"},
+		{true, false, "2026-03-09T06:30:00.000Z"},
+		{true, true, "2026-03-08T07:00:00.000Z"},
+	} {
+		t.Run(fmt.Sprintf("opened=%v chosen=%v", c.opened, c.chosen), func(t *testing.T) {
+			d := deskAt(t, "2026-03-08T00:00:00Z")
+			if c.opened {
+				d = openedFile(t, "2026-03-08T00:00:00Z")
+			}
+			d.add("j", spring)
+			if c.chosen {
+				d.cfg.DST, d.cfg.DSTChosen, d.cfg.Version = schedule.Vixie, true, 2
+				d.w.Configure(d.cfg)
+				d.turn()
+			}
+			d.wantNext("j", c.next)
+			d.restart(time.Minute)
+			d.wantNext("j", c.next)
+		})
 	}
 }

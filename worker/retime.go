@@ -75,7 +75,11 @@ func (t *turn) noteRetimed(was string, moved int) error {
 	if moved == 0 {
 		return nil
 	}
-	detail, err := json.Marshal(map[string]any{"from": was, "to": t.timeRules(), "jobs": moved})
+	told := map[string]any{"from": was, "to": t.timeRules(), "jobs": moved}
+	if was == t.timeRules() {
+		told = map[string]any{"reason": "deadlines of another program that its schedules do not have", "jobs": moved}
+	}
+	detail, err := json.Marshal(told)
 	if err != nil {
 		return err
 	}

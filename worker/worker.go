@@ -108,7 +108,7 @@ func New(o Options) *Worker {
 		done:     make(chan struct{}),
 		launcher: make(chan struct{}),
 		st:       newState(),
-		cfg:      &cfg,
+		cfg:      forFile(&cfg, o.Store),
 	}
 	w.pushed.Store(&cfg)
 	w.publishSnapshot()
