@@ -21,17 +21,19 @@ import (
 
 // serveFlags are the flags of rota serve.
 type serveFlags struct {
-	db         string
-	listen     string
-	remote     bool
-	hosts      []string
-	config     string
-	jobs       string
-	adopt      bool
-	durability string
-	grace      time.Duration
-	logFormat  string
-	readyFile  string
+	db     string
+	listen string
+	// listenGiven: the address was chosen, and is not only the default.
+	listenGiven bool
+	remote      bool
+	hosts       []string
+	config      string
+	jobs        string
+	adopt       bool
+	durability  string
+	grace       time.Duration
+	logFormat   string
+	readyFile   string
 }
 
 // defaultListen is where clients of the protocol look for rota.
@@ -58,7 +60,10 @@ in force. Jobs and runs are not touched; --jobs is applied at the start only.
 SIGTERM or an interrupt stops it: no more commands, active runs may end within
 the grace, the rest is recorded as interrupted. A second one exits at once.`,
 		Args: argsBetween(0, 0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.listenGiven = cmd.Flags().Changed("listen")
+			return a.serve(cmd.Context(), &f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.db, "db", "", "database file (default rota.sqlite in the state directory)")
@@ -91,6 +96,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	dir, temporary, err := a.serveDir(f)
 	if err != nil {
 		return err
+	}
+	if temporary && !f.listenGiven {
+		f.listen = "127.0.0.1:0" // a trial leaves the usual address to the daemon that keeps it
 	}
 	env := hostEnvironment()
 	if f.db == "" {
