@@ -54,6 +54,9 @@ const (
 	defaultCleanupGraceMs  = 20_000
 	defaultShutdownGraceMs = 10_000
 	hurriedGraceMs         = 2_000 // TERM to KILL once the shutdown waits no longer
+	// unheardMs is how long a stop waits to hear what becomes of the ends that
+	// were reported: a delivery may follow, and the grace is for it too.
+	unheardMs = 1_000
 )
 
 // interruptedByShutdown is the ledger's word for a run that the daemon's stop
@@ -79,6 +82,7 @@ type Launcher struct {
 	mu       sync.Mutex // guards all below
 	active   map[string]*Run
 	sending  map[string]context.CancelCauseFunc // deliveries, by receipt
+	reported map[string]bool                    // receipts whose end the worker has and has not committed
 	stopping bool                               // nothing more is launched
 	closed   bool                               // nothing more is delivered either
 	idle     chan struct{}                      // sent to, buffered by one, when stopping and nothing is active
@@ -119,7 +123,7 @@ func New(opt Options) (*Launcher, error) {
 	}
 	return &Launcher{
 		opt: opt, log: log, hurry: make(chan struct{}), web: newWeb("rota/"+cmp.Or(opt.Version, "devel"), opt.Echo, opt.Now),
-		active: make(map[string]*Run), sending: make(map[string]context.CancelCauseFunc), idle: make(chan struct{}, 1),
+		active: make(map[string]*Run), sending: make(map[string]context.CancelCauseFunc), reported: make(map[string]bool), idle: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -136,12 +140,14 @@ func (l *Launcher) Run(ctx context.Context) error {
 		stop     = ctx.Done()
 		stopping bool
 		graceEnd <-chan time.Time
+		unheard  <-chan time.Time
 		over     bool
 	)
 	for !over {
 		select {
 		case <-l.opt.Port.Ready:
 			l.take(stopping, &runs)
+			over = stopping && l.closeIfIdle()
 		case <-stop:
 			stop, stopping = nil, true
 			timer := time.NewTimer(time.Duration(l.opt.ShutdownGraceMs) * time.Millisecond)
@@ -152,8 +158,15 @@ func (l *Launcher) Run(ctx context.Context) error {
 		case <-graceEnd:
 			graceEnd = nil
 			l.endAll()
-		case <-l.idle:
 			over = l.closeIfIdle()
+		case <-l.idle:
+			if over = l.closeIfIdle(); !over && unheard == nil {
+				timer := time.NewTimer(unheardMs * time.Millisecond)
+				defer timer.Stop()
+				unheard = timer.C
+			}
+		case <-unheard:
+			over = l.closeUnheard()
 		}
 	}
 	runs.Wait()
@@ -203,8 +216,10 @@ func (l *Launcher) take(stopping bool, runs *sync.WaitGroup) {
 				delivery(why)
 			}
 		case order.Deliver != nil:
+			l.heard(order.Deliver.ReceiptID)
 			l.deliver(order.Deliver, runs)
 		case order.Settled != "":
+			l.heard(order.Settled)
 			if err := l.log.settle(order.Settled); err != nil {
 				l.opt.Log.Warn("launch log not trimmed; it goes on growing", "err", err)
 			}
@@ -229,8 +244,13 @@ func (l *Launcher) launch(order *worker.Launch, runs *sync.WaitGroup) {
 	runs.Go(func() {
 		outcome := run.perform(ctx)
 		run.cancel(nil)
-		l.forget(order.ReceiptID)
+		if outcome.Kind != worker.KindRefused { // a refusal is followed by nothing
+			l.mu.Lock()
+			l.reported[order.ReceiptID] = true
+			l.mu.Unlock()
+		}
 		l.opt.Port.Report(outcome)
+		l.forget(order.ReceiptID)
 	})
 }
 
@@ -247,9 +267,25 @@ func (l *Launcher) beginStop() (idle bool) {
 func (l *Launcher) closeIfIdle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	idle := len(l.active)+len(l.sending) == 0
+	idle := len(l.active)+len(l.sending) == 0 && (l.closed || len(l.reported) == 0)
 	l.closed = l.closed || idle
 	return idle
+}
+
+// closeUnheard is closeIfIdle for a launcher that has waited long enough to
+// hear what becomes of the ends it reported.
+func (l *Launcher) closeUnheard() bool {
+	l.mu.Lock()
+	clear(l.reported)
+	l.mu.Unlock()
+	return l.closeIfIdle()
+}
+
+// heard notes that a reported end was committed.
+func (l *Launcher) heard(receiptID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.reported, receiptID)
 }
 
 // forget drops a run, or its delivery, that has ended.

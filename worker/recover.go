@@ -72,6 +72,7 @@ func load(tx *store.Tx, cfg *Config) (state, error) {
 		}
 	}
 	t.st.seq, err = store.LastSeq(tx)
+	t.st.runCount = t.st.seq // each manual run takes a number of the sequence: none is ever given twice
 	return t.st, err
 }
 

@@ -3,7 +3,6 @@ package worker
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/rota-scheduler/rota/schedule"
@@ -245,7 +244,9 @@ func (s *simulation) account() {
 				if _, waits := now.attempting(); waits {
 					next = 0 // what a wait after a failure jumps over is decided when it is over
 				}
-				untilMs = min(s.m.nowMs, max(next-1, now.ConsumedMs()))
+				if untilMs = min(s.m.nowMs, max(next-1, now.ConsumedMs())); len(now.plan) > 0 {
+					untilMs = min(s.m.nowMs, now.ConsumedMs()) // later slots are decided with the planned run
+				}
 			}
 			s.accountEra(id, era, untilMs, ran[id], ranges[id])
 		}
@@ -274,7 +275,7 @@ func (s *simulation) accountEra(id string, era *simEra, untilMs int64, ran map[i
 }
 
 // ledger is what the file and the plans say of slots: runs by job and slot, and
-// decided ranges by job in order.
+// decided ranges by job in the order of their first slots.
 func (s *simulation) ledger() (ran map[string]map[int64]string, ranges map[string][]simRange) {
 	ran, ranges = map[string]map[int64]string{}, map[string][]simRange{}
 	add := func(jobID string, slotMs int64, what string) {
@@ -299,9 +300,6 @@ func (s *simulation) ledger() (ran map[string]map[int64]string, ranges map[strin
 			s.fail("%s: %v", line, err)
 		}
 		ranges[id] = append(ranges[id], r)
-	}
-	for id := range ranges {
-		sort.SliceStable(ranges[id], func(a, b int) bool { return ranges[id][a].toMs < ranges[id][b].toMs })
 	}
 	for r := range s.m.w.st.open.Values() {
 		if r.timed() {

@@ -78,7 +78,7 @@ func (f *crashFacts) judge() []crashViolation {
 	f.judgeSends(v, ends)
 	if f.stopped {
 		for id, j := range f.ledger.jobs {
-			if j.state.RunningAtMs != 0 {
+			if j.state.RunningAtMs != 0 && !f.ledger.outbox[j.state.RunningReceiptID] {
 				v.add(crashStuck, "job %s (%s) is active after a stop in order", id, j.name)
 			}
 		}
@@ -241,12 +241,12 @@ const crashSlackMs = 5000
 // judgeRest looks for what stays for ever.
 func (f *crashFacts) judgeRest(v *crashVerdict) {
 	for _, r := range f.ledger.receipts {
-		if r.status == "running" {
+		if r.status == "running" && !f.ledger.outbox[r.id] { // a delivery goes on with the next start
 			v.add(crashStuck, "receipt %s of job %s is open", r.id, r.jobID)
 		}
 	}
 	for id, j := range f.ledger.jobs {
-		if j.state.QueuedAtMs != 0 || j.state.RunningAtMs != 0 {
+		if j.state.QueuedAtMs != 0 || j.state.RunningAtMs != 0 && !f.ledger.outbox[j.state.RunningReceiptID] {
 			v.add(crashStuck, "job %s (%s) carries a marker: %+v", id, j.name, j.state)
 		}
 		if j.enabled && j.state.NextRunAtMs < f.stoppedAtMs-crashSlackMs {
