@@ -20,7 +20,7 @@ const epoch = int64(1_790_856_000_000)
 // desk drives a worker turn by turn, in the test's own goroutine and on a
 // clock of its own: the real turn over the real store, without the loop.
 type desk struct {
-	t    *testing.T
+	t    testing.TB
 	path string
 	w    *Worker
 

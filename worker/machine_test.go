@@ -31,7 +31,7 @@ type machine struct {
 }
 
 // newMachine is a machine that was never started.
-func newMachine(t *testing.T, nowMs int64) *machine {
+func newMachine(t testing.TB, nowMs int64) *machine {
 	m := &machine{
 		desk: &desk{t: t, path: filepath.Join(quickDir(t), "rota.sqlite"), nowMs: nowMs, cfg: DefaultConfig()},
 		boot: 1, logID: "log-1", checking: true,
@@ -47,7 +47,7 @@ func newMachine(t *testing.T, nowMs int64) *machine {
 
 // quickDir is a directory in memory where there is one: nothing here is about
 // power cuts, and every start and every close waits for the disk several times.
-func quickDir(t *testing.T) string {
+func quickDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "rota-")
 	if err != nil {
 		return t.TempDir()
@@ -130,13 +130,15 @@ func (m *machine) handOut() {
 	}
 }
 
-// settle turns until the worker comes to rest.
+// settle turns until the worker comes to rest, with the upkeep of its loop.
 func (m *machine) settle() {
 	m.t.Helper()
 	for range 10_000 {
-		if !m.turn() {
+		if more := m.turn(); !more {
+			m.w.upkeep(true)
 			return
 		}
+		m.w.upkeep(false)
 	}
 	m.t.Fatal("the worker does not come to rest")
 }
