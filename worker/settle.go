@@ -151,9 +151,9 @@ func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) 
 		return nil
 	}
 	if failed {
-		return t.fail(j, r, e, endedAtMs)
+		return t.fail(j, r, e, min(endedAtMs, t.now))
 	}
-	return t.keepRefireGap(j, r, endedAtMs+refireGapMs)
+	return t.keepRefireGap(j, r, min(endedAtMs, t.now)+refireGapMs)
 }
 
 // keepRefireGap jumps over the slots of a cron job that come too soon after the
