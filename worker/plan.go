@@ -109,7 +109,11 @@ func (t *turn) planRuns(j *Job, slotsMs []int64, more bool) error {
 		t.putJob(&next)
 		return nil
 	}
-	_, err := t.startAt(&next, next.plan[0].RunAtMs)
+	runAtMs = next.plan[0].RunAtMs
+	if more { // it may be resting after a failed one
+		runAtMs = max(runAtMs, t.restsUntil(j))
+	}
+	_, err := t.startAt(&next, runAtMs)
 	return err
 }
 
