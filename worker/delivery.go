@@ -81,7 +81,12 @@ func (t *turn) deliver(r *Run, o *Outcome) error {
 		return err
 	}
 	next := *r
-	next.Phase = PhaseDelivering
+	next.Phase, next.Canceled = PhaseDelivering, false
+	if r.Canceled { // that was about the execution; the delivery may be stopped by itself
+		if err := store.NoteReceipt(t.tx, r.ReceiptID, ""); err != nil {
+			return err
+		}
+	}
 	t.putRun(&next)
 	t.wrote, t.marks.executed = true, true
 	return t.send(&next, row)
