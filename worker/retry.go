@@ -260,7 +260,15 @@ func (t *turn) autoDisable(j *Job, reason string, count int) error {
 	if j, err = t.passWait(j); err != nil {
 		return err
 	}
-	if j, err = t.editState(j, func(s *store.State) { s.AutoDisabled = detail }); err != nil {
+	markMs := j.state.RotaConsumedMs
+	if dueMs, ok := j.NextRunMs(); ok && dueMs <= t.now && markMs.Set && !j.timedOneShot() { // due, and not requested yet
+		if markMs.N, err = t.pass(j, max(dueMs-1, markMs.N), t.now, RuleDisabled, nil); err != nil {
+			return err
+		}
+		markMs.N = max(markMs.N, j.state.RotaConsumedMs.N)
+	}
+	j, err = t.editState(j, func(s *store.State) { s.AutoDisabled, s.RotaConsumedMs = detail, markMs })
+	if err != nil {
 		return err
 	}
 	if err := t.abandonPlan(j, job.Change{Disabled: true}); err != nil {

@@ -244,6 +244,44 @@ func TestTenFailuresTurnAJobOff(t *testing.T) {
 	}
 }
 
+// TestAJobThatIsTurnedOffLosesNoSlotUnrecorded tells of a job's last failure in
+// the turn in which slots of it are due: each has its row, also after someone
+// turns the job on again.
+func TestAJobThatIsTurnedOffLosesNoSlotUnrecorded(t *testing.T) {
+	for _, c := range []struct {
+		what        string
+		laterMs     int64 // the worker hears of the end so much after the start
+		asleep      bool
+		toMs, slots int64 // the slots of that time
+	}{
+		{"in the second of a slot", 61_000, false, 60_000, 1},
+		{"after a sleep", 8 * 3_600_000, true, 8 * 3_600_000, 480},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			d := newDesk(t)
+			d.cfg.Version, d.cfg.DisableFailures = 2, 1
+			d.w.Configure(d.cfg)
+			d.turn()
+			d.add("j", `{"kind":"cron","expr":"* * * * *","tz":"UTC"}`)
+			d.advance(time.Minute)
+			startMs := d.nowMs
+			d.nowMs += c.laterMs
+			if !c.asleep {
+				d.monoMs += c.laterMs
+			}
+			d.end(d.last(), StatusError)
+			want := fmt.Sprintf("disabled %d..%d x%d", startMs+60_000, startMs+c.toMs, c.slots)
+			if got := d.query(`SELECT rule || ' ' || from_ms || '..' || to_ms || ' x' || slots FROM rota_slots`); len(got) != 1 || got[0] != want {
+				t.Errorf("decisions %q, want %q", got, want)
+			}
+			must[*Job](d, UpdateJob{ID: "j", Patch: json.RawMessage(`{"enabled":true}`)})
+			if got := d.job("j").ConsumedMs(); got != startMs+c.toMs {
+				t.Errorf("the mark is %d, want %d", got, startMs+c.toMs)
+			}
+		})
+	}
+}
+
 // TestAManualFailureCountsAndMovesNothing: the streak grows, the deadline and a
 // pending attempt stay.
 func TestAManualFailureCountsAndMovesNothing(t *testing.T) {
