@@ -153,3 +153,38 @@ func TestFullDiskTakesOutcomesAndReadsOnly(t *testing.T) {
 	}
 	must[Added](d, AddJob{ID: "k", Params: json.RawMessage(`{"name":"k","schedule":{"kind":"every","everyMs":60000},"payload":{"kind":"command","argv":["/bin/true"]}}`)})
 }
+
+// TestCase012ASleepWhileTheDiskIsFull lets the machine sleep while the disk is
+// full, and wakes the worker before the disk is looked at again: the slots of that
+// time were missed, and the job's policy decides about them.
+func TestCase012ASleepWhileTheDiskIsFull(t *testing.T) {
+	d := newDesk(t)
+	d.add("j", everyHour, `,"catchUp":{"policy":"skip"}`)
+	full := true
+	d.fault = func(at string) error {
+		if full && at == "exec" {
+			return store.DiskFull
+		}
+		return nil
+	}
+	write := &call{command: RunJob{ID: "j", Mode: "force", Key: "k"}, reply: make(chan answer, 1)}
+	d.w.commands.put(write)
+	for _, sleepMs := range []int64{0, 8 * 3_600_000} { // it wakes within the hold
+		d.nowMs += sleepMs
+		if _, err := d.w.turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := <-write.reply; codeOf(a.err) != "storage_full" {
+		t.Fatalf("the disk is not full: %v", a.err)
+	}
+	full = false
+	d.monoMs += 5000
+	d.turn()
+	if len(d.launched) != 0 {
+		t.Errorf("%d missed slots ran", len(d.launched))
+	}
+	if got := d.query(`SELECT rule || ' x' || slots FROM rota_slots`); len(got) != 1 || got[0] != "missed x8" {
+		t.Errorf("decisions %q", got)
+	}
+}

@@ -42,7 +42,9 @@ func (w *Worker) turn() (more bool, err error) {
 	}
 	duty := !w.trouble.full && w.dutyWaits(now)
 	if len(b.outcomes) == 0 && len(b.calls) == 0 && !w.stale && !duty && !probe {
-		w.seen = w.seen.after(now, clockChange{})
+		if !w.trouble.full { // else a jump would be forgotten before a turn may act on it
+			w.seen = w.seen.after(now, clockChange{})
+		}
 		return false, nil
 	}
 	err = w.commitTurn(now, &b, func(t *turn) error {
