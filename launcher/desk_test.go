@@ -77,6 +77,7 @@ func newDesk(t *testing.T, opt Options) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.unheardMs = 1 // the desk commits nothing
 	d.launcher = l
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop

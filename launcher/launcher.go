@@ -54,9 +54,7 @@ const (
 	defaultCleanupGraceMs  = 20_000
 	defaultShutdownGraceMs = 10_000
 	hurriedGraceMs         = 2_000 // TERM to KILL once the shutdown waits no longer
-	// unheardMs is how long a stop waits to hear what becomes of the ends that
-	// were reported: a delivery may follow, and the grace is for it too.
-	unheardMs = 1_000
+	defaultUnheardMs       = 1_000
 )
 
 // interruptedByShutdown is the ledger's word for a run that the daemon's stop
@@ -72,6 +70,9 @@ type Launcher struct {
 	opt   Options
 	log   *launchLog
 	hurry chan struct{} // closed when the shutdown grace is over
+	// unheardMs is how long a stop waits to hear what becomes of the ends that
+	// were reported: a delivery may follow, and the grace is for it too.
+	unheardMs int64
 
 	// forks is held shared while a process comes to exist and is noted, and
 	// exclusively while orphans are reaped: so the reaper knows every child.
@@ -122,7 +123,7 @@ func New(opt Options) (*Launcher, error) {
 		return nil, err
 	}
 	return &Launcher{
-		opt: opt, log: log, hurry: make(chan struct{}), web: newWeb("rota/"+cmp.Or(opt.Version, "devel"), opt.Echo, opt.Now),
+		opt: opt, log: log, hurry: make(chan struct{}), unheardMs: defaultUnheardMs, web: newWeb("rota/"+cmp.Or(opt.Version, "devel"), opt.Echo, opt.Now),
 		active: make(map[string]*Run), sending: make(map[string]context.CancelCauseFunc), reported: make(map[string]bool), idle: make(chan struct{}, 1),
 	}, nil
 }
@@ -160,13 +161,14 @@ func (l *Launcher) Run(ctx context.Context) error {
 			l.endAll()
 			over = l.closeIfIdle()
 		case <-l.idle:
-			if over = l.closeIfIdle(); !over && unheard == nil {
-				timer := time.NewTimer(unheardMs * time.Millisecond)
-				defer timer.Stop()
-				unheard = timer.C
-			}
+			over = l.closeIfIdle()
 		case <-unheard:
 			over = l.closeUnheard()
+		}
+		if stopping && !over && unheard == nil && l.quiet() {
+			timer := time.NewTimer(time.Duration(l.unheardMs) * time.Millisecond)
+			defer timer.Stop()
+			unheard = timer.C
 		}
 	}
 	runs.Wait()
@@ -270,6 +272,13 @@ func (l *Launcher) closeIfIdle() bool {
 	idle := len(l.active)+len(l.sending) == 0 && (l.closed || len(l.reported) == 0)
 	l.closed = l.closed || idle
 	return idle
+}
+
+// quiet reports whether nothing is active, heard of or not.
+func (l *Launcher) quiet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.active)+len(l.sending) == 0
 }
 
 // closeUnheard is closeIfIdle for a launcher that has waited long enough to

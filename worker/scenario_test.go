@@ -11,7 +11,7 @@ import (
 // The words in which tests tell what happens on a desk.
 
 // at is an instant written out.
-func at(t *testing.T, text string) int64 {
+func at(t testing.TB, text string) int64 {
 	t.Helper()
 	ms, err := schedule.ParseAt(text, nil)
 	if err != nil {
