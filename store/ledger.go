@@ -218,12 +218,13 @@ func Expire(t *Tx, e Expiry) (removed int64, more bool, err error) {
 }
 
 // TrimJob keeps the newest finished receipts and history rows of a job and
-// says how many it removed, at most limit of each.
-func TrimJob(t *Tx, jobID string, receipts, rows, limit int) (removed int64, err error) {
+// says how many it removed, at most limit of each. Receipts of a time that has
+// not come, left by a clock that was ahead, count as the oldest.
+func TrimJob(t *Tx, jobID string, nowMs int64, receipts, rows, limit int) (removed int64, err error) {
 	removed, err = t.Exec(`DELETE FROM cron_run_receipts WHERE receipt_id IN (
 		SELECT receipt_id FROM cron_run_receipts
 		WHERE store_key = ? AND job_id = ? AND status <> 'running'
-		ORDER BY started_at_ms DESC, receipt_id DESC LIMIT ? OFFSET ?)`, t.StoreKey(), jobID, limit, receipts)
+		ORDER BY started_at_ms > ?, started_at_ms DESC, receipt_id DESC LIMIT ? OFFSET ?)`, t.StoreKey(), jobID, nowMs, limit, receipts)
 	if err != nil {
 		return removed, err
 	}

@@ -9,6 +9,7 @@ type OutboxRow struct {
 	Destination string          // URL
 	Result      json.RawMessage // what the run's end needs once the delivery is over
 	Answered    int             // sends whose answer is known
+	Held        bool            // a daemon stopped in order, and no send was under way
 	AtMs        int64           // when the result was committed
 }
 
@@ -19,19 +20,25 @@ func InsertOutbox(t *Tx, r OutboxRow) error {
 	return err
 }
 
-// NoteAnswered counts the sends of a delivery whose answer is known.
-func NoteAnswered(t *Tx, receiptID string, answered int) error {
-	_, err := t.Exec(`UPDATE rota_outbox SET answered = ? WHERE receipt_id = ?`, answered, receiptID)
+// HoldOutbox says that no send is under way, and how many were answered.
+func HoldOutbox(t *Tx, receiptID string, answered int) error {
+	_, err := t.Exec(`UPDATE rota_outbox SET answered = ?, held = 1 WHERE receipt_id = ?`, answered, receiptID)
+	return err
+}
+
+// ReleaseOutbox says that sends may be under way again.
+func ReleaseOutbox(t *Tx, receiptID string) error {
+	_, err := t.Exec(`UPDATE rota_outbox SET held = 0 WHERE receipt_id = ? AND held = 1`, receiptID)
 	return err
 }
 
 // OutboxByReceipt reads one result; ok is false when there is none.
 func OutboxByReceipt(t *Tx, receiptID string) (r OutboxRow, ok bool, err error) {
 	r.ReceiptID = receiptID
-	err = t.Query(`SELECT job_id, destination, result, answered, at_ms FROM rota_outbox WHERE receipt_id = ?`, []any{receiptID},
+	err = t.Query(`SELECT job_id, destination, result, answered, held, at_ms FROM rota_outbox WHERE receipt_id = ?`, []any{receiptID},
 		func(scan func(...any) error) error {
 			var result string
-			err := scan(&r.JobID, &r.Destination, &result, &r.Answered, &r.AtMs)
+			err := scan(&r.JobID, &r.Destination, &result, &r.Answered, &r.Held, &r.AtMs)
 			r.Result, ok = json.RawMessage(result), true
 			return err
 		})
@@ -42,6 +49,18 @@ func OutboxByReceipt(t *Tx, receiptID string) (r OutboxRow, ok bool, err error) 
 func DeleteOutbox(t *Tx, receiptID string) error {
 	_, err := t.Exec(`DELETE FROM rota_outbox WHERE receipt_id = ?`, receiptID)
 	return err
+}
+
+// DropStrays removes results whose receipt has ended and attempts whose job is
+// gone: another program may have done either while rota was not running.
+func DropStrays(t *Tx) (removed int64, err error) {
+	results, err := t.Exec(`DELETE FROM rota_outbox WHERE receipt_id NOT IN
+		(SELECT receipt_id FROM cron_run_receipts WHERE status = 'running')`)
+	if err != nil {
+		return 0, err
+	}
+	attempts, err := t.Exec(`DELETE FROM rota_retries WHERE job_id NOT IN (SELECT job_id FROM cron_jobs WHERE store_key = ?)`, t.StoreKey())
+	return results + attempts, err
 }
 
 // Retry is the next attempt of a job whose run failed.

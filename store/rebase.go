@@ -18,3 +18,14 @@ func RebaseTimes(t *Tx, nowMs int64) (changed int64, err error) {
 	}
 	return changed, nil
 }
+
+// DropSlotsAfter takes back decisions of a job about slots that lie after nowMs.
+func DropSlotsAfter(t *Tx, jobID string, nowMs int64) (int64, error) {
+	return t.Exec(`DELETE FROM rota_slots WHERE job_id = ? AND from_ms > ?`, jobID, nowMs)
+}
+
+// CutSlots lets one decision end earlier.
+func CutSlots(t *Tx, seq, toMs, slots int64) error {
+	_, err := t.Exec(`UPDATE rota_slots SET to_ms = ?, slots = ? WHERE seq = ?`, toMs, slots, seq)
+	return err
+}

@@ -54,14 +54,16 @@ CREATE TABLE IF NOT EXISTS rota_retries (
 ) STRICT, WITHOUT ROWID;
 
 -- Results of runs whose delivery is under way: what the run's end needs once
--- the delivery is over. answered counts the sends whose answer is known; a row
--- lives until the commit that ends its run.
+-- the delivery is over. answered counts the sends whose answer is known, held
+-- says that a daemon stopped in order with none under way. A row lives until the
+-- commit that ends its run.
 CREATE TABLE IF NOT EXISTS rota_outbox (
   receipt_id TEXT NOT NULL PRIMARY KEY,
   job_id TEXT NOT NULL,
   destination TEXT NOT NULL,
   result TEXT NOT NULL,
   answered INTEGER NOT NULL DEFAULT 0 CHECK (answered >= 0),
+  held INTEGER NOT NULL DEFAULT 0 CHECK (held IN (0, 1)),
   at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

@@ -117,6 +117,7 @@ func (t *turn) send(r *Run, row store.OutboxRow) error {
 func deliveryBody(r *Run, k kept) (json.RawMessage, error) {
 	e, received := k.Entry, true
 	e.describe(r)
+	e.WaitedMs = 0 // not known after a restart, and every attempt sends the same
 	e.Delivered, e.DeliveryStatus, e.CompletionStatus = &received, Delivered, "failed"
 	if e.Status == StatusOK {
 		e.CompletionStatus = "succeeded"
@@ -144,7 +145,7 @@ func (c *Config) tokenGoesTo(destination string) bool {
 // so the next start goes on where this one ended.
 func (t *turn) hold(r *Run, end *DeliveryEnd) error {
 	t.wrote = true
-	return store.NoteAnswered(t.tx, r.ReceiptID, end.Answered)
+	return store.HoldOutbox(t.tx, r.ReceiptID, end.Answered)
 }
 
 // resend hands a kept result out again after a start.
@@ -154,6 +155,9 @@ func (t *turn) resend(r *Run) error {
 		return err
 	}
 	t.wrote = true
+	if err := store.ReleaseOutbox(t.tx, r.ReceiptID); err != nil {
+		return err
+	}
 	return t.send(r, row)
 }
 

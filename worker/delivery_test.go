@@ -266,6 +266,36 @@ func TestAStopBetweenTwoAttempts(t *testing.T) {
 	d.wantHistory("j", "ok failed not-delivered")
 }
 
+// TestAHeldResultSurvivesAReboot: a stop in order left nothing in flight, so
+// neither the boot nor the launch log is asked.
+func TestAHeldResultSurvivesAReboot(t *testing.T) {
+	for _, o := range []Options{{LogID: "log", BootID: "boot-2"}, {LogID: "new"}} {
+		d := delivering(t)
+		d.w.outcomes.put(Outcome{ReceiptID: d.sending[0].ReceiptID, Delivery: &DeliveryEnd{Stopped: true, Answered: 1}})
+		d.turn()
+		d.crash()
+		d.open(o)
+		if len(d.sending) != 2 || d.sending[1].Answered != 1 {
+			t.Fatalf("%d deliveries", len(d.sending))
+		}
+		d.crash() // and now sends may be under way again
+		d.open(Options{LogID: "other"})
+		d.wantHistory("j", "ok unknown unknown")
+	}
+}
+
+// TestAStrayResultIsForgotten: another program ended its run while rota was down.
+func TestAStrayResultIsForgotten(t *testing.T) {
+	d := delivering(t)
+	d.exec(`UPDATE cron_run_receipts SET status = 'interrupted', finished_at_ms = 1 WHERE status = 'running'`)
+	d.exec(`UPDATE cron_jobs SET state_json = json_remove(state_json, '$.runningAtMs', '$.runningReceiptId')`)
+	d.crash()
+	d.open(Options{LogID: "log"})
+	if d.outbox() != 0 || len(d.sending) != 1 {
+		t.Errorf("%d results kept, %d deliveries", d.outbox(), len(d.sending))
+	}
+}
+
 // TestAnOperatorsWordDuringADelivery ends it: the run stays what it was.
 func TestAnOperatorsWordDuringADelivery(t *testing.T) {
 	for _, how := range []string{"stop", "remove", "stop, then a crash"} {

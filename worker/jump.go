@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/store/rawjson"
 )
@@ -104,6 +105,9 @@ func (t *turn) rebase(j *Job, c clockChange) (moved bool, err error) {
 	if j, err = t.rebaseAnchor(j, c); err != nil {
 		return false, err
 	}
+	if err := t.rebaseDecisions(j); err != nil {
+		return false, err
+	}
 	kept, err := t.rebasePlan(j)
 	if err != nil {
 		return false, err
@@ -131,6 +135,27 @@ func (t *turn) rebase(j *Job, c clockChange) (moved bool, err error) {
 	}
 	_, err = t.editState(&next, func(s *store.State) { *s = is })
 	return true, err
+}
+
+// rebaseDecisions takes back what was decided about slots that are yet to come.
+// A range that reaches over now ends with its last slot before it.
+func (t *turn) rebaseDecisions(j *Job) error {
+	dropped, err := store.DropSlotsAfter(t.tx, j.ID, t.now)
+	if err != nil {
+		return err
+	}
+	rows, err := store.SlotsAt(t.tx, j.ID, t.now+1)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		m := schedule.Due(j.timing, r.FromMs-1, t.now, schedule.CatchUp{Policy: schedule.RunNone})
+		if err := store.CutSlots(t.tx, r.Seq, max(r.FromMs, m.LastMs), max(1, m.Slots)); err != nil {
+			return err
+		}
+	}
+	t.wrote = t.wrote || dropped > 0 || len(rows) > 0
+	return nil
 }
 
 // rebasedDeadline is the deadline of a job whose plan and mark are rebased, and

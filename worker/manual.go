@@ -29,6 +29,9 @@ func (t *turn) runJob(c RunJob) (RunAnswer, error) {
 		return RunAnswer{Reason: "disabled"}, nil
 	}
 	r := t.manualRun(j, c)
+	if retry, ok := j.attempting(); ok && c.Mode == "due" { // it is that attempt
+		r.OriginSlotMs, r.Attempt = retry.OriginMs, retry.Attempt
+	}
 	if rec, ok, err := store.ReceiptByID(t.tx, r.ReceiptID); err != nil || ok {
 		return RunAnswer{RunID: rec.RequestRunID}, err // its key is forgotten, its receipt is not
 	}
@@ -94,8 +97,10 @@ func (t *turn) takeSlot(jobID string, dueMs int64, runID string) error {
 	if planned {
 		slotMs = p.SlotMs
 	}
-	if err := t.decide(jobID, slotRange{slotMs, slotMs, 1}, RuleManualDue, openRun{runID}); err != nil {
-		return err
+	if _, attempt := j.attempting(); !attempt || planned { // an attempt is no slot of the schedule
+		if err := t.decide(jobID, slotRange{slotMs, slotMs, 1}, RuleManualDue, openRun{runID}); err != nil {
+			return err
+		}
 	}
 	j, err := t.consume(j, slotMs, RuleManualDue, openRun{runID})
 	if err != nil || !planned {

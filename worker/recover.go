@@ -216,6 +216,10 @@ func (t *turn) recoverRun(f found, rc *recovery) error {
 			return err
 		}
 		r, _ = t.st.open.Get(r.JobID)
+		if r.timed() && j.state.RunningScheduleChangeID != "" { // its schedule was replaced before it started
+			rc.skipped++
+			return t.step(r, InRescheduled, nil)
+		}
 		if lost(r, j, t.now) == "" {
 			rc.resumed++
 			return nil // it waits again already
@@ -232,15 +236,16 @@ func loggedOrNil(l Logged, ok bool) *Logged {
 }
 
 // recoverDelivery settles a run whose result was being delivered. It is sent
-// again only where the launch log of that time shows that every send so far was
-// answered: anything else may have arrived.
+// again only where the daemon stopped in order between two sends, or the launch
+// log of that time shows that every send so far was answered: anything else may
+// have arrived.
 func (t *turn) recoverDelivery(r *Run, stopped string, logged Logged, rc *recovery) error {
 	row, _, err := store.OutboxByReceipt(t.tx, r.ReceiptID)
 	if err != nil {
 		return err
 	}
 	switch {
-	case !rc.logKnown || !rc.sameBoot || logged.Sends > row.Answered:
+	case !row.Held && (!rc.logKnown || !rc.sameBoot || logged.Sends > row.Answered):
 		return t.step(r, InRestartSent, nil)
 	case stopped != "":
 		end := DeliveryEnd{Status: NotDelivered, Error: stopped, Answered: row.Answered, EndedAtMs: t.now}

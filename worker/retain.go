@@ -26,7 +26,7 @@ func (t *turn) retain() (more bool, err error) {
 		if !ok {
 			break
 		}
-		n, err := store.TrimJob(t.tx, id, t.id.receiptsKept, t.cfg.HistoryRowsPerJob, perTurn)
+		n, err := store.TrimJob(t.tx, id, t.now, t.id.receiptsKept, t.cfg.HistoryRowsPerJob, perTurn)
 		if err != nil {
 			return false, err
 		}

@@ -31,15 +31,14 @@ func (p pause) untilMs() int64 {
 	return p.backoffMs
 }
 
-// pauseAfter reads the pause from a job's state. None follows a good run, a
-// skip, or a run that a restart interrupted: that was not the job's doing. A run
-// that began by a clock that was ahead has ended now.
-func (c *Config) pauseAfter(s *store.State, nowMs int64) (p pause, ok bool) {
+// pauseAfter reads the pause after a run that ended at endMs from its job's
+// state. None follows a good run, a skip, or a run that a restart interrupted:
+// that was not the job's doing.
+func (c *Config) pauseAfter(s *store.State, endMs int64) (p pause, ok bool) {
 	if s.LastOutcome() != string(StatusError) || !s.LastRunAtMs.Set || s.LastRunInterruptionReason != "" {
 		return pause{}, false
 	}
 	n := max(1, int(s.ConsecutiveErrors.N)) // an older file does not count
-	endMs := min(s.LastRunAtMs.N+max(0, s.LastDurationMs.N), nowMs)
 	p.backoffMs = endMs + schedule.Backoff(c.ErrorBackoffMs, n)
 	if n <= c.RetryMax && c.transient(s.LastErrorReason, s.LastError) {
 		p.retryMs = endMs + schedule.Backoff(c.RetryBackoffMs, n)
@@ -89,7 +88,7 @@ func (t *turn) fail(j *Job, r *Run, e *entry, endedAtMs int64) error {
 	if n >= t.cfg.DisableFailures && e.ErrorReason != "auth" && e.ErrorReason != "auth_permanent" {
 		return t.autoDisable(j, "consecutive-failures", n)
 	}
-	p, ok := t.cfg.pauseAfter(&j.state, t.now)
+	p, ok := t.cfg.pauseAfter(&j.state, endedAtMs)
 	naturalMs, has := j.NextRunMs()
 	if !ok || !has || j.planGoesOn(r) {
 		return nil // a planned slot is the next attempt, and waits for the pause
@@ -113,8 +112,8 @@ func (t *turn) fail(j *Job, r *Run, e *entry, endedAtMs int64) error {
 }
 
 // failOnce is fail for a one-shot: tried again a few times, then off and kept.
-func (t *turn) failOnce(j *Job, r *Run, e *entry) error {
-	if p, ok := t.cfg.pauseAfter(&j.state, t.now); ok && p.retryMs != 0 && j.Enabled {
+func (t *turn) failOnce(j *Job, r *Run, e *entry, endedAtMs int64) error {
+	if p, ok := t.cfg.pauseAfter(&j.state, endedAtMs); ok && p.retryMs != 0 && j.Enabled {
 		return t.retryAt(j, r, p.retryMs)
 	}
 	return t.endOneShot(j, e)
@@ -127,7 +126,10 @@ func (j *Job) planGoesOn(r *Run) bool {
 
 // restsUntil is when a job that failed may run again, 0 when it need not wait.
 func (t *turn) restsUntil(j *Job) int64 {
-	p, ok := t.cfg.pauseAfter(&j.state, t.now)
+	// The duration is monotonic: over a sleep the end is taken a little early. By
+	// a clock that was ahead at the start it is taken for now.
+	endMs := min(j.state.LastRunAtMs.N+max(0, j.state.LastDurationMs.N), t.now)
+	p, ok := t.cfg.pauseAfter(&j.state, endMs)
 	if !ok {
 		return 0
 	}

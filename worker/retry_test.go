@@ -302,6 +302,39 @@ func TestAManualFailureCountsAndMovesNothing(t *testing.T) {
 	}
 }
 
+// TestAManualRunInModeDueIsTheAttempt that was due: it counts on, and leaves no
+// row at an instant that is no slot.
+func TestAManualRunInModeDueIsTheAttempt(t *testing.T) {
+	d := deskAt(t, "2026-10-01T11:59:00Z")
+	d.add("j", dailyAtNoon)
+	d.advance(time.Minute)
+	d.failWith(0, "timeout", "timed out")
+	d.nowMs += 31_000 // due, and not requested yet
+	d.monoMs += 31_000
+	must[RunAnswer](d, RunJob{ID: "j", Mode: "due", Key: "k"})
+	if l := d.last(); l.Trigger != TriggerManual || l.Attempt != 2 || len(d.decisions("j")) != 0 {
+		t.Errorf("%s, attempt %d, decisions %v", l.Trigger, l.Attempt, d.decisions("j"))
+	}
+	d.failWith(0, "timeout", "timed out")
+	d.advance(time.Minute)
+	if l := d.last(); l.Trigger != TriggerRetry || l.Attempt != 3 {
+		t.Errorf("then %s, attempt %d", l.Trigger, l.Attempt)
+	}
+}
+
+// TestAFailureAfterASleepWaitsFromItsEnd, and not from where its monotonic
+// duration would put it.
+func TestAFailureAfterASleepWaitsFromItsEnd(t *testing.T) {
+	d := deskAt(t, "2026-10-01T11:59:00Z")
+	d.add("j", dailyAtNoon)
+	d.advance(time.Minute)
+	d.sleep(2 * time.Hour)
+	d.w.outcomes.put(Outcome{ReceiptID: d.last().ReceiptID, Status: StatusError, Error: "timed out", ErrorReason: "timeout",
+		StartedAtMs: d.last().RunAtMs, EndedAtMs: d.nowMs, DurationMs: 1000})
+	d.turn()
+	d.wantNext("j", "2026-10-01T14:00:30.000Z")
+}
+
 // TestAnEditDuringTheWait: another time ends the wait, another name does not,
 // and turning the job off and on again starts its timetable afresh. What the
 // wait had jumped over is recorded each time.

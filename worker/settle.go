@@ -143,7 +143,7 @@ func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) 
 			return nil // moved to another time since
 		}
 		if failed {
-			return t.failOnce(j, r, e)
+			return t.failOnce(j, r, e, min(endedAtMs, t.now))
 		}
 		return t.endOneShot(j, e)
 	}

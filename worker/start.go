@@ -84,6 +84,11 @@ func (t *turn) prepare(rc *recovery) error {
 		}
 	}
 	t.followed = true
+	strays, err := store.DropStrays(t.tx)
+	if err != nil {
+		return err
+	}
+	t.wrote = t.wrote || strays > 0
 	if err := t.noteBoot(); err != nil {
 		return err
 	}

@@ -279,12 +279,17 @@ func (w *Worker) stopped() bool {
 	}
 }
 
-// takeBack answers the launches that were committed after the launcher's last
-// look, as the launcher would have: they never started, and wait again.
+// takeBack answers the launches and deliveries that were committed after the
+// launcher's last look, as the launcher would have: they never started, and wait
+// again.
 func (w *Worker) takeBack() (any bool) {
 	for _, o := range w.orders.take(0) {
 		if o.Launch != nil {
 			w.outcomes.put(Outcome{ReceiptID: o.Launch.ReceiptID, Status: StatusError, Kind: KindRefused, Interrupted: KindShutdown})
+			any = true
+		}
+		if d := o.Deliver; d != nil {
+			w.outcomes.put(Outcome{ReceiptID: d.ReceiptID, Delivery: &DeliveryEnd{Stopped: true, Answered: d.Answered}})
 			any = true
 		}
 	}
