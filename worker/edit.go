@@ -285,6 +285,11 @@ func (t *turn) removeJob(c RemoveJob) (Removed, error) {
 		return Removed{}, err
 	}
 	var answer Removed
+	if j.Enabled {
+		if j, err = t.passWait(j); err != nil { // what it waited over is told before it goes
+			return Removed{}, err
+		}
+	}
 	r, open := t.st.open.Get(j.ID)
 	if open && r.Phase == PhaseRequested {
 		if err := t.step(r, InRemoved, nil); err != nil {
