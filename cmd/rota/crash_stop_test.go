@@ -235,7 +235,7 @@ func TestCase029AStopEndsWhatDoesNot(t *testing.T) {
 func TestStopsAtRandomMoments(t *testing.T) {
 	t.Parallel()
 	x := newCrashTrial(t, crashPlain(t), crashPlain(t))
-	x.site.configure(`{"cron":{"maxConcurrentRuns":2,"timezone":"UTC","catchUp":{"staggerMs":100}}}`)
+	x.site.configure(`{"cron":{"maxConcurrentRuns":2,"timezone":"UTC","catchUp":{"staggerMs":100},"webhookSsrfPolicy":{"allowedHostnames":["127.0.0.1"]}}}`)
 	before := x.settle().interrupted() // its founding ended with a kill
 	for i := range crashRounds(100, 10) {
 		life := x.site.start(x.plain, crashStart{})
