@@ -24,7 +24,6 @@ const (
 	maxPayload       = 26_214_400 // of a frame after it
 	maxBufferedBytes = 52_428_800 // that wait for one client
 	gatewayQueue     = 4096       // frames that wait for one client
-	maxHandshakes    = 64         // connections that have not said who they are
 	maxSockets       = 256        // TCP connections, of every kind
 	maxHeaderBytes   = 16 << 10
 
@@ -59,7 +58,6 @@ type gateway struct {
 	anyIP    bool     // any address in a Host header may mean us
 	failures *limiter // of authentication, by address
 
-	handshakes chan struct{} // a place for each unfinished one
 	// These are the constants of their names except in tests.
 	handshakeTimeout, pingEvery, tickEvery time.Duration
 
@@ -114,9 +112,9 @@ func newGateway(h *Host) (*gateway, error) {
 		return nil, whyBusy(addr.String(), err)
 	}
 	g := &gateway{
-		h: h, listener: &boundedListener{Listener: listener, places: make(chan struct{}, maxSockets)}, token: sha256.Sum256([]byte(o.Token)),
+		h: h, listener: &boundedListener{Listener: listener}, token: sha256.Sum256([]byte(o.Token)),
 		names: []string{"localhost"}, anyIP: !loopback, failures: newLimiter(maxAuthFailures),
-		handshakes: make(chan struct{}, maxHandshakes), handshakeTimeout: handshakeTimeout, pingEvery: pingEvery, tickEvery: tickEvery, conns: map[*conn]struct{}{},
+		handshakeTimeout: handshakeTimeout, pingEvery: pingEvery, tickEvery: tickEvery, conns: map[*conn]struct{}{},
 	}
 	if !loopback {
 		if name, err := os.Hostname(); err == nil {
@@ -225,15 +223,6 @@ func (g *gateway) serveHTTP(ctx context.Context, w http.ResponseWriter, r *http.
 		http.Error(w, refusal.text, refusal.status)
 		return
 	}
-	select {
-	case g.handshakes <- struct{}{}:
-	default:
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "too many connections have not said who they are", http.StatusServiceUnavailable)
-		return
-	}
-	inHandshake := sync.OnceFunc(func() { <-g.handshakes })
-	defer inHandshake()
 	g.mu.Lock()
 	if g.ended {
 		g.mu.Unlock()
@@ -255,7 +244,6 @@ func (g *gateway) serveHTTP(ctx context.Context, w http.ResponseWriter, r *http.
 	defer stop()
 	peer := peerOf(r.RemoteAddr)
 	met := g.meet(l, peer)
-	inHandshake()
 	if met == nil {
 		return
 	}
@@ -265,6 +253,9 @@ func (g *gateway) serveHTTP(ctx context.Context, w http.ResponseWriter, r *http.
 	if refusal := g.register(c, response{Type: "res", ID: met.id, OK: true, Payload: g.hello(met)}); refusal != nil {
 		g.turnAway(l, met.id, *refusal)
 		return
+	}
+	if bounded, ok := nc.(*boundedConn); ok {
+		bounded.keep()
 	}
 	c.serve(ctx, func() { g.unregister(c) })
 }
@@ -304,35 +295,73 @@ func peerOf(remote string) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// boundedListener closes connections above its places at once: whoever holds
-// them all keeps nobody waiting who has one.
+// boundedListener holds at most maxSockets connections. When they are all
+// taken, a new one takes the place of one that has not said who it is: the
+// oldest of the address that has most of those. So a flood presses out itself,
+// and who does its handshake at once gets in.
 type boundedListener struct {
 	net.Listener
-	places chan struct{}
+	mu    sync.Mutex // guards what follows
+	open  int
+	fresh []*boundedConn // have not said who they are; oldest first
 }
 
 func (l *boundedListener) Accept() (net.Conn, error) {
-	for {
-		nc, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.places <- struct{}{}:
-			return &boundedConn{Conn: nc, free: sync.OnceFunc(func() { <-l.places })}, nil
-		default:
-			nc.Close()
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &boundedConn{Conn: nc, of: l, from: peerKey(peerOf(nc.RemoteAddr().String()))}
+	l.mu.Lock()
+	var victim *boundedConn
+	if l.open >= maxSockets { // those who are known are fewer: see maxConns
+		victim = l.leastMissed()
+	}
+	l.open++
+	l.fresh = append(l.fresh, c)
+	l.mu.Unlock()
+	if victim != nil {
+		victim.Close()
+	}
+	return c, nil
+}
+
+func (l *boundedListener) leastMissed() (victim *boundedConn) {
+	count, most := map[string]int{}, 0
+	for _, c := range l.fresh {
+		count[c.from]++
+		most = max(most, count[c.from])
+	}
+	for _, c := range l.fresh {
+		if count[c.from] == most {
+			return c
 		}
 	}
+	return nil
 }
 
 type boundedConn struct {
 	net.Conn
-	free func()
+	of     *boundedListener
+	from   string // peerKey
+	closed bool   // guarded by of.mu
+}
+
+// keep is for a connection that has said who it is.
+func (c *boundedConn) keep() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.of.fresh = slices.DeleteFunc(c.of.fresh, func(o *boundedConn) bool { return o == c })
 }
 
 func (c *boundedConn) Close() error {
-	defer c.free()
+	c.keep()
+	c.of.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		c.of.open--
+	}
+	c.of.mu.Unlock()
 	return c.Conn.Close()
 }
 

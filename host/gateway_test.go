@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -382,6 +383,45 @@ func TestGatewayConnectionsAreBounded(t *testing.T) {
 		if f := w.mustFrame(); f["ok"] == true {
 			break
 		}
+	}
+}
+
+// Whoever holds connections and says nothing keeps nobody out, and disturbs
+// nobody who is in.
+func TestSilentConnectionsLockNobodyOut(t *testing.T) {
+	r := newGatewayRig(t)
+	early := r.enter(ScopeRead)
+	for i := range maxSockets + 50 {
+		if i%2 == 0 {
+			r.knock()
+			continue
+		}
+		nc, err := net.Dial("tcp", r.hostPort())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+	}
+	for range 3 {
+		r.enter(ScopeRead)
+	}
+	early.send(`{"type":"req","id":"1","method":"cron.status"}`)
+	if f := early.answer("1"); f["ok"] != true {
+		t.Errorf("the one who was in: %v", f)
+	}
+}
+
+func TestTheAddressThatHoldsMostGivesWay(t *testing.T) {
+	l := &boundedListener{}
+	for _, from := range []string{"b", "a", "a", "c", "a", "b"} {
+		l.fresh = append(l.fresh, &boundedConn{of: l, from: from})
+	}
+	for _, want := range []int{1, 0, 0, 0} { // a has most; then b is older than a; then a has most again; then all are alone
+		victim := l.leastMissed()
+		if got := slices.Index(l.fresh, victim); got != want {
+			t.Fatalf("number %d of %d gives way, want %d", got, len(l.fresh), want)
+		}
+		victim.keep()
 	}
 }
 
