@@ -147,6 +147,10 @@ func (c *conn) send(res response) bool {
 			return false
 		}
 	}
+	if c.may.framed && len(line) > maxPayload { // its client would close the connection
+		return c.send(response{Type: "res", ID: res.ID, Error: &WireError{Code: CodeUnavailable,
+			Message: fmt.Sprintf("Error: the answer has %d bytes, and %d is the most: ask for fewer with limit", len(line), maxPayload)}})
+	}
 	if most := c.may.maxUnsent; most > 0 && c.unsent.Load()+int64(len(line)) > most {
 		c.h.opts.Log.Warn("a client does not read its answers and is closed", "client", c.may.client)
 		c.close()

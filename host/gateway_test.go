@@ -296,6 +296,36 @@ func TestUnreadAnswersEndTheConnection(t *testing.T) {
 	}
 }
 
+// What is too long is refused with a sentence, and the connection goes on.
+func TestLongRequestsAndAnswersAreRefused(t *testing.T) {
+	r := newGatewayRig(t)
+	w := r.enter(ScopeAdmin)
+	add := func(id string, bytes int) map[string]any {
+		w.send(`{"type":"req","id":"` + id + `","method":"cron.add","params":{"name":"` + id + `","schedule":{"kind":"every","everyMs":86400000},` +
+			`"payload":{"kind":"command","argv":["true"],"input":"` + strings.Repeat("i", bytes) + `"}}}`)
+		return w.answer(id)
+	}
+	fault, _ := add("long", maxRequestBytes)["error"].(map[string]any)
+	if fault["code"] != CodeInvalidRequest || fault["message"] != "invalid cron.add params: at root: must not have more than 1048576 bytes" {
+		t.Errorf("a long request: %v", fault)
+	}
+	most := maxRequestBytes - 1000
+	for i := range maxPayload/most + 1 {
+		if f := add(fmt.Sprint("job", i), most); f["ok"] != true {
+			t.Fatal(f["error"])
+		}
+	}
+	w.send(`{"type":"req","id":"list","method":"cron.list"}`)
+	fault, _ = w.answer("list")["error"].(map[string]any)
+	if message, _ := fault["message"].(string); !strings.HasSuffix(message, "ask for fewer with limit") {
+		t.Errorf("a long answer: %v", fault)
+	}
+	w.send(`{"type":"req","id":"few","method":"cron.list","params":{"limit":2}}`)
+	if f := w.answer("few"); f["ok"] != true {
+		t.Errorf("a short one: %v", f["error"])
+	}
+}
+
 // Thirty calls a minute of a method that writes; reads, other methods and the
 // socket are free.
 func TestWritesAreLimited(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 )
 
 // Bounds of the socket. A request line over maxRequestBytes closes its
-// connection; a connection beyond maxConns is told so and closed.
+// connection, and parameters over it are refused on every surface; a connection
+// beyond maxConns is told so and closed.
 const (
 	maxRequestBytes = 1 << 20
 	maxConns        = 64

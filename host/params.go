@@ -22,9 +22,13 @@ type params struct {
 }
 
 // readParams checks that params are an object without duplicate or case-folded
-// keys. encoding/json would accept both and pick one.
+// keys. encoding/json would accept both and pick one. Every surface takes as
+// much as a line of the socket has: what one client stores, all can change.
 func readParams(method string, raw json.RawMessage) (params, error) {
 	raw = bytes.TrimSpace(raw)
+	if len(raw) > maxRequestBytes {
+		return params{}, invalid(method, fmt.Sprintf("at root: must not have more than %d bytes", maxRequestBytes))
+	}
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
 	}
