@@ -278,3 +278,53 @@ func TestEventsFollowOverARestart(t *testing.T) {
 		t.Errorf("followed %v\nthe ledger has %v", seen, want)
 	}
 }
+
+// Whoever waits for a run, or follows what it prints, hears of its end although
+// the daemon stopped meanwhile.
+func TestARunIsAwaitedOverARestart(t *testing.T) {
+	c := newCLI(t)
+	stop := c.serve("--grace", "0s")
+	id := c.add("--name", "long", "--command", "echo begun; sleep 600")
+	start := func(args ...string) (ended <-chan error, out *strings.Builder) {
+		cmd := c.command(args...)
+		out = &strings.Builder{}
+		cmd.Stdout = out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		end := make(chan error, 1)
+		go func() { end <- cmd.Wait() }()
+		return end, out
+	}
+	waited, result := start("cron", "run", id, "--wait", "--poll-interval", "50ms", "--json")
+	var runID string
+	c.await("the start of the run", func() bool {
+		m := regexp.MustCompile(`"kind":"run.started".*"runId":"([^"]+)"`).FindStringSubmatch(c.run("events").out)
+		if m != nil {
+			runID = m[1]
+		}
+		return m != nil
+	})
+	followed, logs := start("cron", "logs", runID, "--follow")
+	c.await("what the run prints", func() bool { return strings.Contains(c.run("cron", "logs", runID).out, "begun") })
+	stop()
+	c.serve()
+	for _, end := range []<-chan error{waited, followed} {
+		select {
+		case <-end:
+		case <-time.After(cliPatience):
+			t.Fatal("the end of the run was never told")
+		}
+	}
+	doc := oneDocument(t, result.String())
+	if status, _ := member(doc, "status"); status != "error" {
+		t.Errorf("the awaited run ended %v", doc)
+	}
+	if reason, _ := member(doc, "run.interrupted.reason"); reason == nil {
+		t.Errorf("the awaited run was interrupted: %v", doc)
+	}
+	if !strings.Contains(logs.String(), "begun") {
+		t.Errorf("followed %q", logs)
+	}
+}

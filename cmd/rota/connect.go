@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +115,28 @@ func (a *app) call(ctx context.Context, method string, params, result any) error
 		return err
 	}
 	return client.Call(ctx, method, params, result)
+}
+
+// outlives reports whether err is no answer, but a daemon that stops or the
+// loss of the connection, which a run's record outlives: the next call dials
+// again. The first loss is told.
+func (a *app) outlives(err error) bool {
+	var none *host.NoServerError
+	var ended *host.ClosedError
+	var broken *net.OpError
+	var refusal *host.WireError
+	if errors.As(err, &refusal) && refusal.Retryable {
+		return true
+	}
+	if !errors.As(err, &none) && !errors.As(err, &ended) && !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		return false
+	}
+	a.hangUp()
+	if !a.lost {
+		a.lost = true
+		a.talkf("the connection is lost: %s; it is tried again until the run has ended\n", escapeText(err.Error()))
+	}
+	return true
 }
 
 // callRaw is call for an answer that is printed as it came.

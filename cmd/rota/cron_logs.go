@@ -65,12 +65,16 @@ func (a *app) printLogs(logs logsAnswer, asJSON bool) {
 func (a *app) followLogs(ctx context.Context, runID string, asJSON bool) error {
 	ended, stop := a.watchEnd(ctx, runID)
 	defer stop()
-	shown := ""
+	shown, met := "", false
 	for {
 		var logs logsAnswer
-		if err := a.call(ctx, "rota.logs", runParams{runID}, &logs); err != nil {
+		err := a.call(ctx, "rota.logs", runParams{runID}, &logs)
+		if away := err != nil && met && a.outlives(err); away {
+			logs = logsAnswer{Running: true, Text: shown}
+		} else if err != nil {
 			return err
 		}
+		met = true
 		if asJSON {
 			if !logs.Running {
 				a.printLogs(logs, true)

@@ -127,6 +127,9 @@ func (a *app) finishedRun(ctx context.Context, jobID, runID string) (json.RawMes
 	if errors.As(err, &wire) && (wire.Retryable || wire.Detail("code") == host.DetailJobNotFound) {
 		return nil, nil // not found: a job that deletes itself has no entry before its run ends
 	}
+	if a.outlives(err) {
+		return nil, nil
+	}
 	if err != nil || len(page.Entries) == 0 {
 		return nil, err
 	}

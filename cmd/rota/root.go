@@ -31,6 +31,7 @@ type app struct {
 	client *host.Client
 	scope  string // that client has
 	warned bool   // that a token goes unencrypted
+	lost   bool   // told that the connection is gone
 }
 
 // verbs are the top-level commands; each is one line and one file.
