@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,6 +103,25 @@ func TestReload(t *testing.T) {
 		if c.Worker.Version != int64(i+2) {
 			t.Errorf("installation %d has version %d", i+1, c.Worker.Version)
 		}
+	}
+}
+
+// What a new document allows is said in the log, as at a start.
+func TestReloadSaysWhatADocumentAllows(t *testing.T) {
+	f := newReloading(t, `{}`, nil)
+	var log strings.Builder
+	f.o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	f.write(`{"cron":{"webhookToken":"hunter2","webhookSsrfPolicy":{"dangerouslyAllowPrivateNetwork":true}}}`)
+	for range 2 {
+		f.check(f.now)
+	}
+	for _, said := range []string{"cron.webhookToken goes to every webhook", "dangerouslyAllowPrivateNetwork lets every job"} {
+		if n := strings.Count(log.String(), said); n != 1 {
+			t.Errorf("%q was said %d times in\n%s", said, n, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "hunter2") {
+		t.Errorf("the token is in the log:\n%s", log.String())
 	}
 }
 
