@@ -28,7 +28,7 @@ func hosts(low int, put func(*Config, []string)) taker {
 		canonical := make([]string, len(list))
 		for i, text := range list {
 			if canonical[i], ok = hostName(text); !ok {
-				return fmt.Sprintf("holds %q: write the name or address of a host alone, without a scheme, a port, a path or a *", bounded(text))
+				return fmt.Sprintf("holds %q: write the name or address of a host alone, without a scheme, a port, a path or a *, and another script as xn--…", bounded(text))
 			}
 		}
 		slices.Sort(canonical)
@@ -54,15 +54,15 @@ func hostName(text string) (string, bool) {
 		return "", false
 	}
 	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || strings.ContainsFunc(label, func(r rune) bool { return r <= 0x7f && !hostLetter(r) }) {
+		if label == "" || strings.ContainsFunc(label, func(r rune) bool { return !hostLetter(r) }) {
 			return "", false
 		}
 	}
 	return name, true
 }
 
-// hostLetter: what may stand in a label beside letters of other scripts, which
-// are left to whoever resolves the name.
+// hostLetter: what may stand in a label. A name in another script has many
+// spellings, and connections are made to its xn-- one: only that can be compared.
 func hostLetter(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
