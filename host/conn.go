@@ -186,7 +186,8 @@ func (c *conn) offer(event []byte) {
 }
 
 // hasRoom waits until the client has taken enough of what it asked for; false
-// when the connection is gone first.
+// when the connection is gone first. The reader and the feed may both wait: who
+// is woken passes it on.
 func (c *conn) hasRoom() bool {
 	for c.unsent.Load() > maxUnsentBytes {
 		select {
@@ -194,6 +195,10 @@ func (c *conn) hasRoom() bool {
 		case <-c.gone.Done():
 			return false
 		}
+	}
+	select {
+	case c.room <- struct{}{}:
+	default:
 	}
 	return true
 }

@@ -2,9 +2,12 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rota-scheduler/rota/worker"
@@ -124,4 +127,42 @@ func TestFollowGivesUp(t *testing.T) {
 	if err := Follow(t.Context(), func(context.Context) (*Client, error) { return Dial(r.sock + "-nobody") }, 0, each, lost); !errors.As(err, &none) {
 		t.Errorf("nobody there: %v", err)
 	}
+}
+
+// What waits for a subscriber that reads nothing is bounded in bytes, and all of
+// it comes when it reads.
+func TestAFeedWaitsForASlowClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConn(&Host{}, nil, grant{}, gatewayQueue)
+		f := feed{c: c}
+		const events, size = 30, 1 << 20
+		detail := json.RawMessage(`"` + strings.Repeat("x", size) + `"`)
+		go func() {
+			for seq := range int64(events) {
+				f.send(worker.Event{Seq: seq + 1, Detail: detail})
+			}
+		}()
+		asked := make(chan bool, 1)
+		synctest.Wait()
+		if waiting := c.unsent.Load(); waiting <= maxUnsentBytes || waiting > maxUnsentBytes+2*size {
+			t.Errorf("%d bytes wait", waiting)
+		}
+		go func() { asked <- c.hasRoom() }() // the reader of the connection waits too
+		for range events {
+			synctest.Wait()
+			select {
+			case o := <-c.out:
+				c.unsent.Add(-int64(len(o.bytes)))
+			default:
+				t.Fatal("the feed has stopped")
+			}
+			select {
+			case c.room <- struct{}{}:
+			default:
+			}
+		}
+		if !<-asked {
+			t.Error("the reader waits for ever")
+		}
+	})
 }

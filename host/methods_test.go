@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rota-scheduler/rota/worker"
 )
 
 // stanza is one question of a document, and the lines under it.
@@ -194,5 +196,30 @@ func TestRunsPageIsBoundedInBytes(t *testing.T) {
 	huge := json.RawMessage(`"` + strings.Repeat("x", maxPageBytes+1) + `"`)
 	if page := cutPage(workerPage(huge, 2), 200); len(page.Entries) != 1 {
 		t.Errorf("one entry larger than a page: %d entries", len(page.Entries))
+	}
+}
+
+// A page of long events is cut where a commit ends, and has at least one commit.
+func TestEventsPageIsBoundedInBytes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		atMs  []int64
+		bytes int
+		want  int
+	}{
+		{"short events", []int64{1, 2, 3}, 10, 3},
+		{"cut between commits", []int64{1, 2, 3, 4}, maxPageBytes * 2 / 5, 2},
+		{"not within one", []int64{1, 2, 2, 2}, maxPageBytes * 2 / 5, 1},
+		{"one long commit", []int64{1, 1, 1}, maxPageBytes, 3},
+		{"a long commit, and others", []int64{1, 1, 2, 3}, maxPageBytes, 2},
+		{"none", nil, 0, 0},
+	} {
+		var events []worker.Event
+		for _, atMs := range c.atMs {
+			events = append(events, worker.Event{AtMs: atMs, Detail: make(json.RawMessage, c.bytes)})
+		}
+		if got := len(cutEvents(events)); got != c.want {
+			t.Errorf("%s: %d events, want %d", c.name, got, c.want)
+		}
 	}
 }

@@ -171,6 +171,7 @@ func (h *Host) rotaEvents(ctx context.Context, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	events = cutEvents(events)
 	page := eventsPage{Events: events, NextSince: since}
 	if page.Events == nil {
 		page.Events = []worker.Event{}
@@ -179,6 +180,21 @@ func (h *Host) rotaEvents(ctx context.Context, p params) (any, error) {
 		page.NextSince = events[n-1].Seq
 	}
 	return page, nil
+}
+
+// cutEvents keeps a page below the bytes that a reply may have, and at least one
+// commit, whose events have one time.
+func cutEvents(events []worker.Event) []worker.Event {
+	size, end := 0, 0
+	for i := range events {
+		if i > 0 && events[i].AtMs != events[i-1].AtMs {
+			end = i
+		}
+		if size += len(events[i].Detail); size > maxPageBytes && end > 0 {
+			return events[:end]
+		}
+	}
+	return events
 }
 
 type info struct {

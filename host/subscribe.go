@@ -10,6 +10,9 @@ import (
 // drops them; a dropped one is read again from the ledger.
 const feedBuffer = 256
 
+// feedPageRows are few: an event may hold all that a run printed.
+const feedPageRows = 50
+
 // subscribed is the answer: events after Since follow. Seq is the last one of
 // the ledger now: a Since above it belongs to another ledger.
 type subscribed struct {
@@ -107,7 +110,7 @@ func (f *feed) run(ctx context.Context) error {
 // page sends what the ledger has after lastSeq, to its end.
 func (f *feed) page(ctx context.Context) error {
 	for {
-		events, err := f.c.h.opts.Worker.Events(ctx, worker.EventsQuery{SinceSeq: f.lastSeq, Limit: defaultEventsLimit})
+		events, err := f.c.h.opts.Worker.Events(ctx, worker.EventsQuery{SinceSeq: f.lastSeq, Limit: feedPageRows})
 		if err != nil || len(events) == 0 {
 			return err
 		}
@@ -122,6 +125,9 @@ func (f *feed) page(ctx context.Context) error {
 func (f *feed) send(ev worker.Event) bool {
 	if ev.Seq <= f.lastSeq {
 		return true
+	}
+	if !f.c.hasRoom() {
+		return false
 	}
 	f.lastSeq = ev.Seq
 	frame, err := encodeEvent("rota", ev)
