@@ -328,3 +328,38 @@ func TestARunIsAwaitedOverARestart(t *testing.T) {
 		t.Errorf("followed %q", logs)
 	}
 }
+
+// Why a connection was lost is told in the words of whoever ended it.
+func TestCase087NoEscapeComesFromTheOtherEnd(t *testing.T) {
+	c := newCLI(t)
+	daemon, err := net.Listen("unix", filepath.Join(c.dir, "rota.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Close()
+	go func() {
+		nc, err := daemon.Accept()
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		if _, err := bufio.NewReader(nc).ReadString('\n'); err != nil {
+			t.Errorf("no request: %v", err)
+		}
+		fmt.Fprintln(nc, `{"type":"res","id":"1","ok":true,"payload":{"subscribed":true,"since":0,"seq":0}}`)
+		fmt.Fprintln(nc, `{"type":"res","id":"-","ok":false,"error":{"code":"UNAVAILABLE","message":"bye \u001b[31mred","retryable":true}}`)
+	}()
+	cmd := c.command("events", "--follow")
+	talk, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	line, err := bufio.NewReader(talk).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "the connection is lost: bye ") || strings.Contains(line, "\x1b") {
+		t.Errorf("told %q, %v", line, err)
+	}
+}

@@ -83,7 +83,7 @@ func (a *app) followEvents(ctx context.Context, since int64) error {
 	}
 	lost := func(cause error, _ time.Duration) {
 		if !told {
-			a.talkf("the connection is lost: %v; it is tried again until it is there, and nothing is missed\n", cause)
+			a.talkf("the connection is lost: %v; it is tried again until it is there, and nothing is missed\n", escapeText(cause.Error()))
 		}
 		told = true
 	}
