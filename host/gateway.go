@@ -57,6 +57,7 @@ type gateway struct {
 	names    []string // Host headers that mean us, beside addresses
 	anyIP    bool     // any address in a Host header may mean us
 	failures *limiter // of authentication, by address
+	logged   *limiter // refusals that the log has, by address
 
 	// These are the constants of their names except in tests.
 	handshakeTimeout, pingEvery, tickEvery time.Duration
@@ -113,7 +114,7 @@ func newGateway(h *Host) (*gateway, error) {
 	}
 	g := &gateway{
 		h: h, listener: &boundedListener{Listener: listener}, token: sha256.Sum256([]byte(o.Token)),
-		names: []string{"localhost"}, anyIP: !loopback, failures: newLimiter(maxAuthFailures),
+		names: []string{"localhost"}, anyIP: !loopback, failures: newLimiter(maxAuthFailures), logged: newLimiter(maxAuthFailures),
 		handshakeTimeout: handshakeTimeout, pingEvery: pingEvery, tickEvery: tickEvery, conns: map[*conn]struct{}{},
 	}
 	if !loopback {

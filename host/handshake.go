@@ -84,7 +84,9 @@ func (g *gateway) meet(l *wsLink, peer netip.Addr) *meeting {
 	}
 	met, refusal := g.admit(p, peer, time.Now())
 	if refusal != nil {
-		g.h.opts.Log.Warn("connection refused", "url", g.h.URL(), "peer", peer, "client", p.Client.ID, "why", refusal.err.Message)
+		if g.logged.take(peerKey(peer), time.Now()) == 0 { // whoever goes on fills no disk
+			g.h.opts.Log.Warn("connection refused", "url", g.h.URL(), "peer", peer, "client", p.Client.ID, "why", refusal.err.Message)
+		}
 		g.turnAway(l, req.ID, *refusal)
 		return nil
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"reflect"
@@ -249,6 +250,21 @@ func TestFailedAuthenticationIsLimited(t *testing.T) {
 	}
 	if _, refusal := r.gateway.admit(p, netip.MustParseAddr("192.0.2.8"), now); refusal != nil {
 		t.Errorf("somebody else: %v", refusal.err)
+	}
+}
+
+// Whoever is refused again and again does not fill the log.
+func TestRefusalsInTheLogAreBounded(t *testing.T) {
+	var log strings.Builder // its handler has a lock, and the last answer comes after the last line
+	r := newGatewayRig(t, func(h *Host) { h.opts.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	for range 3 * maxAuthFailures {
+		w := r.knock()
+		w.mustFrame()
+		w.send(connectFrame(""))
+		w.mustFrame()
+	}
+	if n := strings.Count(log.String(), "connection refused"); n != maxAuthFailures {
+		t.Errorf("%d lines for %d refusals", n, 3*maxAuthFailures)
 	}
 }
 
