@@ -2,6 +2,7 @@ package host
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -40,7 +41,8 @@ func (g *gateway) judge(r *http.Request) *httpRefusal {
 }
 
 func holdsSecret(r *http.Request) bool {
-	for key := range r.URL.Query() {
+	pairs, _ := url.ParseQuery(strings.ReplaceAll(r.URL.RawQuery, ";", "&")) // what cannot be read is no key
+	for key := range pairs {
 		for _, word := range secretWords {
 			if strings.EqualFold(key, word) {
 				return true

@@ -92,7 +92,7 @@ func TestEveryConfigKeyCanBeSet(t *testing.T) {
 	all.SkipMissed, all.CatchUpMaxImmediate, all.CatchUpStaggerMs, all.AgentDelayMs = true, 1, 2, 3
 	all.ErrorBackoffMs, all.RetryMax, all.RetryBackoffMs = []int64{4}, 5, []int64{6}
 	all.ReceiptsPerJob, all.HistoryDays, all.HistoryRowsPerJob, all.DecisionDays, all.Events = 7, 8, 9, 10, 11
-	all.DST = schedule.Skip
+	all.DST, all.DSTChosen = schedule.Skip, true
 	all.RetryOn, all.DisableFailures, all.DisableScheduleErrors = []string{"timeout"}, 12, 13
 	all.WebhookToken, all.WebhookTokenHosts = "t", []string{"a.example"}
 	all.Net = worker.NetPolicy{AllowedHosts: []string{"b.example"}, BlockedHosts: []string{"c.example"}, AllowPrivate: true, AllowBenchmark: true, AllowUniqueLocal: true}

@@ -111,14 +111,14 @@ func (t *turn) send(r *Run, row store.OutboxRow) error {
 	return t.emit(Event{Kind: EventDelivering, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(k.Entry.Status)})
 }
 
-// deliveryBody is the finished event as a webhook gets it. Delivery and
-// completion are what will be true once it is read: that the receiver has it. An error is
+// deliveryBody is the finished event as a webhook gets it. Its completion is
+// what will be true once it is read; of the delivery itself nothing is known yet. An error is
 // told without the output, which may hold what was not meant to leave.
 func deliveryBody(r *Run, k kept) (json.RawMessage, error) {
-	e, received := k.Entry, true
+	e := k.Entry
 	e.describe(r)
 	e.WaitedMs = 0 // not known after a restart, and every attempt sends the same
-	e.Delivered, e.DeliveryStatus, e.CompletionStatus = &received, Delivered, "failed"
+	e.DeliveryStatus, e.CompletionStatus = DeliveryUnknown, "failed"
 	if e.Status == StatusOK {
 		e.CompletionStatus = "succeeded"
 	} else {

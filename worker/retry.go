@@ -112,11 +112,11 @@ func (t *turn) fail(j *Job, r *Run, e *entry, endedAtMs int64) error {
 }
 
 // failOnce is fail for a one-shot: tried again a few times, then off and kept.
-func (t *turn) failOnce(j *Job, r *Run, e *entry, endedAtMs int64) error {
+func (t *turn) failOnce(j *Job, r *Run, endedAtMs int64) error {
 	if p, ok := t.cfg.pauseAfter(&j.state, endedAtMs); ok && p.retryMs != 0 && j.Enabled {
 		return t.retryAt(j, r, p.retryMs)
 	}
-	return t.endOneShot(j, e)
+	return t.setEnabled(j, false)
 }
 
 // planGoesOn reports whether the job has planned slots beside the run's own.

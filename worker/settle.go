@@ -66,7 +66,7 @@ func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
 			return err
 		}
 	}
-	done := *r
+	done, spent := *r, false
 	done.Phase = PhaseDone
 	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil && j.decoded {
 		edited := j.state.RunningScheduleChangeID != ""
@@ -74,11 +74,8 @@ func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
 		if err != nil {
 			return err
 		}
-		if err := t.afterEnd(j, r, &e, endedAtMs, edited); err != nil {
+		if spent, err = t.afterEnd(j, r, &e, endedAtMs, edited); err != nil {
 			return err
-		}
-		if _, stays := t.st.jobs.Get(j.ID); !stays {
-			done.Gone = j.gone()
 		}
 	}
 	if err := t.forgetPlan(r); err != nil {
@@ -86,12 +83,24 @@ func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
 	}
 	t.putRun(&done)
 	t.orders = append(t.orders, Order{Settled: r.ReceiptID})
-	if c.restored {
-		t.wrote, t.marks.ended = true, true
-		return t.emit(Event{Kind: EventRecovered, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(e.Status),
-			Detail: json.RawMessage(`{"was":"active","becomes":"restored"}`)})
+	if err := t.tell(&done, e, endedAtMs, c); err != nil || !spent {
+		return err
 	}
-	return t.record(&done, e, endedAtMs)
+	j, ok := t.st.jobs.Get(r.JobID)
+	if !ok {
+		return nil
+	}
+	return t.deleteJob(j) // after its last run was told
+}
+
+// tell writes the history row of an end, or that a start found one.
+func (t *turn) tell(r *Run, e entry, endedAtMs int64, c conclusion) error {
+	if !c.restored {
+		return t.record(r, e, endedAtMs)
+	}
+	t.wrote, t.marks.ended = true, true
+	return t.emit(Event{Kind: EventRecovered, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(e.Status),
+		Detail: json.RawMessage(`{"was":"active","becomes":"restored"}`)})
 }
 
 // applyEnd moves a job's state over the end of one of its runs.
@@ -128,32 +137,33 @@ func applyEnd(s *store.State, e *entry, c conclusion, nowMs int64) {
 
 // afterEnd decides what the end of a run means for the job's schedule. The
 // deadline moved when the slot was requested; a newer edit stands as it is; a
-// manual run changes nothing here, unless it stood for a slot.
-func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) error {
+// manual run changes nothing here, unless it stood for a slot. spent says that
+// the job is a one-shot that asked to be removed.
+func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) (spent bool, err error) {
 	if edited || !r.timed() && r.Mode != "due" {
-		return nil
+		return false, nil
 	}
-	j, err := t.forgetRetry(j)
-	if err != nil {
-		return err
+	if j, err = t.forgetRetry(j); err != nil {
+		return false, err
 	}
+	_, has := j.NextRunMs()
+	endMs := min(endedAtMs, t.now)
 	failed := e.Status == StatusError && j.state.LastRunInterruptionReason == ""
-	if j.timedOneShot() {
-		if _, has := j.NextRunMs(); !r.timed() && has {
-			return nil // moved to another time since
-		}
-		if failed {
-			return t.failOnce(j, r, e, min(endedAtMs, t.now))
-		}
-		return t.endOneShot(j, e)
+	switch {
+	case j.timedOneShot() && !r.timed() && has:
+		return false, nil // moved to another time since
+	case j.timedOneShot() && failed:
+		return false, t.failOnce(j, r, endMs)
+	case j.timedOneShot() && j.def.DeleteAfterRun && e.CompletionStatus == "succeeded":
+		return true, nil
+	case j.timedOneShot():
+		return false, t.setEnabled(j, false) // kept; nothing runs it again by itself
+	case !j.Enabled:
+		return false, nil
+	case failed:
+		return false, t.fail(j, r, e, endMs)
 	}
-	if !j.Enabled {
-		return nil
-	}
-	if failed {
-		return t.fail(j, r, e, min(endedAtMs, t.now))
-	}
-	return t.keepRefireGap(j, r, min(endedAtMs, t.now)+refireGapMs)
+	return false, t.keepRefireGap(j, r, endMs+refireGapMs)
 }
 
 // keepRefireGap jumps over the slots of a cron job that come too soon after the
@@ -175,15 +185,6 @@ func (t *turn) keepRefireGap(j *Job, r *Run, freeMs int64) error {
 		}
 	})
 	return err
-}
-
-// endOneShot ends a one-shot job: gone when it asked for that and succeeded,
-// else kept and disabled. Nothing runs it again by itself.
-func (t *turn) endOneShot(j *Job, e *entry) error {
-	if j.def.DeleteAfterRun && e.CompletionStatus == "succeeded" {
-		return t.deleteJob(j)
-	}
-	return t.setEnabled(j, false)
 }
 
 // skip ends a run that never started. A run that reached the ledger gets its

@@ -115,11 +115,11 @@ func ListSummaries(all iter.Seq[*Summary], p ListParams) (json.RawMessage, error
 	}
 	offset := min(max(p.Offset, 0), len(found))
 	page := found[offset:min(offset+limit, len(found))]
-	jobs, previews, err := renderPage(page, &p)
+	jobs, previews, rendered, err := renderPage(page, &p)
 	if err != nil {
 		return nil, err
 	}
-	end := offset + len(page)
+	end := offset + rendered
 	next := jsonNull
 	if end < len(found) {
 		next = intJSON(int64(end))
@@ -139,7 +139,11 @@ func ListSummaries(all iter.Seq[*Summary], p ListParams) (json.RawMessage, error
 	return objectOf(members), nil
 }
 
-func renderPage(page []*Summary, p *ListParams) (jobs, previews json.RawMessage, err error) {
+// pageBytes bounds a page of long definitions: whatever its limit, it ends with
+// the job that goes beyond, and nextOffset goes on from there.
+const pageBytes = 8 << 20
+
+func renderPage(page []*Summary, p *ListParams) (jobs, previews json.RawMessage, rendered int, err error) {
 	jobs = append(jobs, '[')
 	labels := make([]rawjson.Member, 0, len(page))
 	for i, s := range page {
@@ -150,7 +154,7 @@ func renderPage(page []*Summary, p *ListParams) (jobs, previews json.RawMessage,
 			row, err = view(s.row, rawjson.Member{Key: "effectiveAgentId", Value: quoteJSON(s.agentID)})
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, 0, err
 		}
 		if i > 0 {
 			jobs = append(jobs, ',')
@@ -159,8 +163,11 @@ func renderPage(page []*Summary, p *ListParams) (jobs, previews json.RawMessage,
 		if p.DeliveryPreviews {
 			labels = append(labels, rawjson.Member{Key: s.row.ID, Value: DeliveryPreview(s.row.Definition)})
 		}
+		if rendered = i + 1; len(jobs) > pageBytes {
+			break
+		}
 	}
-	return append(jobs, ']'), objectOf(labels), nil
+	return append(jobs, ']'), objectOf(labels), rendered, nil
 }
 
 func (s *Summary) matches(p *ListParams, query string) bool {
