@@ -86,7 +86,10 @@ func (r *Reloader) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-r.o.Now:
-			r.reload()
+			was := r.state.Version
+			if r.reload(); r.state.Version == was && r.state.Error == "" {
+				r.o.Log.Info("the configuration was read again and says what is in force", "file", r.o.Path)
+			}
 		case now := <-tick.C:
 			r.check(now)
 		}

@@ -195,8 +195,8 @@ func TestCase017TimeSpentDisabledWasNeverMissed(t *testing.T) {
 	d.restart(time.Minute)
 	d.wantSlots()
 	d.wantNext("j", "2026-05-04T10:00:00.000Z")
-	if rows := d.decisions("j"); len(rows) != 0 {
-		t.Errorf("the pause is told as missed: %v", rows)
+	if rows := d.decisions("j"); len(rows) != 1 || rows[0] != "disabled 2026-05-01T13:00:00Z..2026-05-04T09:00:00Z x69" {
+		t.Errorf("the pause is told as %v", rows)
 	}
 	d.live(time.Hour, time.Minute)
 	d.wantSlots("2026-05-04T10:00:00.000Z")

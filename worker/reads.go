@@ -117,27 +117,16 @@ func (t *turn) readWhy(q WhyQuery) (Why, error) {
 	if err != nil {
 		return Why{}, err
 	}
-	answer := Why{JobID: j.ID, SlotMs: q.AtMs}
-	if q.AtMs == 0 {
-		answer.SlotMs = j.state.RotaConsumedMs.N
-	}
-	if answer.SlotMs == 0 {
-		next, _ := j.NextRunMs()
-		answer.SlotMs = next
-	}
-	if q.AtMs != 0 {
-		if slot, ok := j.timing.Prev(q.AtMs + 1); ok && slot != q.AtMs {
-			if next, ok := j.timing.Next(q.AtMs - 1); !ok || next != q.AtMs {
-				answer.Decisions = append(answer.Decisions, t.verdict(RuleNotASlot, map[string]any{
-					"previousSlot": schedule.FormatInstant(slot)}))
-			}
-		}
-	}
+	answer := Why{JobID: j.ID, SlotMs: t.askedAbout(j, q.AtMs)}
 	ran, err := t.whyRan(j, answer.SlotMs)
 	if err != nil {
 		return Why{}, err
 	}
 	answer.Decisions = append(answer.Decisions, ran...)
+	if len(ran) == 0 && q.AtMs != 0 && !j.slotAt(answer.SlotMs) {
+		answer.Decisions = []Decision{t.notASlot(j, answer.SlotMs)}
+		return answer, nil
+	}
 	rows, err := store.SlotsAt(t.tx, j.ID, answer.SlotMs)
 	if err != nil {
 		return Why{}, err
@@ -152,7 +141,67 @@ func (t *turn) readWhy(q WhyQuery) (Why, error) {
 	if len(answer.Decisions) == 0 {
 		answer.Decisions = []Decision{t.whyNothing(j, answer.SlotMs)}
 	}
+	if q.AtMs == 0 {
+		answer.Decisions = append(answer.Decisions, t.whyNow(j)...)
+	}
 	return answer, nil
+}
+
+// askedAbout is the slot that a question means: the one in the second that was
+// written, and without a time the last that was decided, else the next.
+func (t *turn) askedAbout(j *Job, atMs int64) int64 {
+	if atMs != 0 {
+		if slotMs, ok := j.timing.Next(atMs - 1); ok && atMs%1000 == 0 && slotMs < atMs+1000 {
+			return slotMs // shown without its milliseconds
+		}
+		return atMs
+	}
+	mark := j.state.RotaConsumedMs.N
+	if _, ok, err := store.ReceiptByID(t.tx, store.SlotID(t.id.storeKey, j.ID, mark, "")); ok && err == nil {
+		return mark // a slot, or an attempt, which is none of the schedule
+	}
+	if slotMs, ok := j.timing.Prev(mark + 1); ok && slotMs > j.def.CreatedAtMs {
+		return slotMs
+	}
+	next, _ := j.NextRunMs()
+	return next
+}
+
+func (t *turn) notASlot(j *Job, atMs int64) Decision {
+	detail := map[string]any{}
+	if slotMs, ok := j.timing.Prev(atMs); ok {
+		detail["previousSlot"] = schedule.FormatInstant(slotMs)
+	}
+	if slotMs, ok := j.timing.Next(atMs); ok {
+		detail["nextSlot"] = schedule.FormatInstant(slotMs)
+	}
+	return t.verdict(RuleNotASlot, detail)
+}
+
+// whyNow says what keeps the job from its next slot, whatever was decided about
+// the last one.
+func (t *turn) whyNow(j *Job) []Decision {
+	next, has := j.NextRunMs()
+	switch {
+	case !j.Enabled:
+		return []Decision{t.disabledNow(j)}
+	case !t.cfg.Enabled:
+		return []Decision{t.verdict(RuleOff, map[string]any{"nextRunAtMs": next})}
+	case has && next > t.now && j.retry != nil && j.retry.DeadlineMs == next:
+		return []Decision{t.verdict(RuleBackoff, map[string]any{"nextRunAtMs": next, "consecutiveErrors": j.state.ConsecutiveErrors.N})}
+	}
+	return nil
+}
+
+func (t *turn) disabledNow(j *Job) Decision {
+	detail := map[string]any{"sinceMs": j.UpdatedMs}
+	if j.def.DisabledReason != "" {
+		detail["reason"] = j.def.DisabledReason
+	}
+	if len(j.state.AutoDisabled) > 0 {
+		detail["autoDisabled"] = j.state.AutoDisabled
+	}
+	return t.verdict(RuleDisabled, detail)
 }
 
 // whyRan tells the life of the slot's run, if it has one.
@@ -208,7 +257,7 @@ func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
 	case slotMs > t.now && j.Enabled:
 		return t.verdict(RuleFuture, map[string]any{"nextRunAtMs": next})
 	case !j.Enabled:
-		return t.verdict(RuleDisabled, map[string]any{"reason": j.def.DisabledReason, "autoDisabled": j.state.AutoDisabled})
+		return t.disabledNow(j)
 	case a.Set && slotMs <= a.N || slotMs <= j.def.CreatedAtMs:
 		return t.verdict(RuleBeforeActive, map[string]any{"activatedAtMs": a.N, "createdAtMs": j.def.CreatedAtMs})
 	case hasNext && slotMs < next && slotMs > j.state.RotaConsumedMs.N && j.retry != nil && j.retry.DeadlineMs == next:

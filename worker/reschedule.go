@@ -16,6 +16,12 @@ func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 		}
 		passedMs = markMs
 	}
+	if change.Enabled && !was.Enabled {
+		var err error
+		if passedMs, err = t.passDisabled(was); err != nil {
+			return nil, err
+		}
+	}
 	if _, planned := was.nextPlan(); planned && was.Enabled && j.Enabled && !change.Schedule {
 		return t.restamped(j, change) // what is planned stays planned
 	}
@@ -49,6 +55,24 @@ func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 	next := *j
 	next.State, next.state = raw, is
 	return &next, nil
+}
+
+// passDisabled records the slots of the time a job was off, when it is turned on
+// again: they were not missed, and are not caught up.
+func (t *turn) passDisabled(was *Job) (markMs int64, err error) {
+	if was.timedOneShot() || was.SetAside != "" {
+		return 0, nil
+	}
+	afterMs := max(was.state.RotaConsumedMs.N, was.state.ScheduleActivatedAtMs.N, was.def.CreatedAtMs)
+	var detail any
+	if was.def.DisabledReason != "" {
+		detail = map[string]string{"reason": was.def.DisabledReason}
+	}
+	markMs, err = t.pass(was, afterMs, t.now, RuleDisabled, detail)
+	if markMs == afterMs {
+		return 0, err
+	}
+	return markMs, err
 }
 
 // restamped notes an edit that leaves the deadline alone.

@@ -35,7 +35,10 @@ func newCronListCommand(a *app) *cobra.Command {
 			if asJSON {
 				return a.printList(list)
 			}
-			return a.printJobTable(list, time.Now().UnixMilli())
+			if err := a.printJobTable(list, time.Now().UnixMilli()); err != nil {
+				return err
+			}
+			return a.noteUnlisted(cmd.Context(), list, params)
 		},
 	}
 	flags := cmd.Flags()
@@ -43,6 +46,25 @@ func newCronListCommand(a *app) *cobra.Command {
 	flags.StringVar(&agent, "agent", "", "only jobs of this agent")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// noteUnlisted says what a list does not show: disabled jobs, and that schedules
+// are off.
+func (a *app) noteUnlisted(ctx context.Context, list jobPage, params listParams) error {
+	var status struct {
+		Enabled bool `json:"enabled"`
+		Jobs    int  `json:"jobs"`
+	}
+	if err := a.call(ctx, "cron.status", struct{}{}, &status); err != nil {
+		return err
+	}
+	if hidden := status.Jobs - list.Total; hidden > 0 && !params.IncludeDisabled && params.AgentID == "" {
+		a.talkf("%d disabled not shown: rota cron list --all\n", hidden)
+	}
+	if !status.Enabled {
+		a.talkf("schedules are off (cron.enabled is false in the configuration): nothing fires\n")
+	}
+	return nil
 }
 
 type listParams struct {

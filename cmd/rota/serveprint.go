@@ -17,10 +17,12 @@ import (
 // then what went wrong, if anything did. It is "" when the event has no entry.
 func finishedLine(e worker.Event) string {
 	var entry struct {
-		TsMs       int64  `json:"ts"`
-		DurationMs int64  `json:"durationMs"`
-		Error      string `json:"error"`
-		JobName    string `json:"jobName"`
+		TsMs        int64  `json:"ts"`
+		DurationMs  int64  `json:"durationMs"`
+		Error       string `json:"error"`
+		JobName     string `json:"jobName"`
+		Delivery    string `json:"deliveryStatus"`
+		Undelivered string `json:"deliveryError"`
 	}
 	if err := json.Unmarshal(e.Detail, &entry); err != nil {
 		return "" // the ledger has it; this line is a convenience
@@ -33,6 +35,9 @@ func finishedLine(e worker.Event) string {
 		e.Status, time.Duration(entry.DurationMs)*time.Millisecond)
 	if entry.Error != "" {
 		line += "  " + escapeText(entry.Error)
+	}
+	if entry.Undelivered != "" && entry.Undelivered != entry.Error {
+		line += fmt.Sprintf("  delivery %s: %s", entry.Delivery, escapeText(entry.Undelivered))
 	}
 	return line + "\n"
 }
