@@ -5,7 +5,6 @@ import (
 
 	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
-	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // What becomes of slots that passed while nobody looked: at a start, when
@@ -115,16 +114,7 @@ func (t *turn) catchUpLate() error {
 		if refusal == nil {
 			continue
 		}
-		detail, err := rawjson.Encode(map[string]string{"reason": refusal.Error(), "input": "catch-up"})
-		if err != nil {
-			return err
-		}
-		if j, ok := t.st.jobs.Get(id); ok { // one broken job does not block its siblings
-			next := *j
-			next.SetAside = refusal.Error()
-			t.putJob(&next)
-		}
-		if err := t.emit(Event{Kind: EventWarning, JobID: id, Detail: detail}); err != nil {
+		if err := t.setAside(&Run{JobID: id}, "catch-up", refusal); err != nil {
 			return err
 		}
 	}
@@ -225,7 +215,7 @@ func (t *turn) planMissed(j *Job, m schedule.Missed, planned bool) error {
 	case planned:
 		_, err = t.startAt(j, startMs)
 	case j.timedOneShot():
-		err = t.setEnabled(j, false)
+		err = t.turnOff(j)
 	}
 	return err
 }

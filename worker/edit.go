@@ -69,13 +69,7 @@ func (t *turn) withFirstDeadline(j *Job) (*Job, error) {
 	}
 	is := j.state
 	is.NextRunAtMs = store.Some(next)
-	raw, err := store.EncodeState(j.State, &j.state, &is)
-	if err != nil {
-		return nil, err
-	}
-	with := *j
-	with.State, with.state = raw, is
-	return &with, nil
+	return j.withState(is)
 }
 
 // declared finds the job with a declaration key. It reads every job: keys come
@@ -330,14 +324,10 @@ func (t *turn) deleteJob(j *Job) error {
 	return t.emit(Event{Kind: EventJobRemoved, JobID: j.ID, Job: j})
 }
 
-// setEnabled turns a job on or off as the end of a run does: a runtime write
-// that keeps every other byte of the definition.
-func (t *turn) setEnabled(j *Job, enabled bool) error {
-	value := json.RawMessage("false")
-	if enabled {
-		value = json.RawMessage("true")
-	}
-	definition, err := rawjson.Set(j.Definition, rawjson.Member{Key: "enabled", Value: value})
+// turnOff disables a job as the end of a run does: a runtime write that keeps
+// every other byte of the definition.
+func (t *turn) turnOff(j *Job) error {
+	definition, err := rawjson.Set(j.Definition, rawjson.Member{Key: "enabled", Value: json.RawMessage("false")})
 	if err != nil {
 		return err
 	}
@@ -348,13 +338,13 @@ func (t *turn) setEnabled(j *Job, enabled bool) error {
 		return err
 	}
 	next := *j
-	next.Definition, next.Enabled, next.def.Enabled = definition, enabled, enabled
+	next.Definition, next.Enabled, next.def.Enabled = definition, false, false
 	t.putJob(&next)
 	t.wrote = true
 	if err := store.UpdateEnabled(t.tx, next.row(), t.now); err != nil {
 		return err
 	}
-	if err := t.emit(Event{Kind: EventJobUpdated, JobID: j.ID}); err != nil || enabled {
+	if err := t.emit(Event{Kind: EventJobUpdated, JobID: j.ID}); err != nil {
 		return err
 	}
 	// A manual run that waits for a job that is enabled has nothing to wait for.

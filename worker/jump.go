@@ -178,10 +178,7 @@ func (t *turn) rebasedDeadline(j *Job, is store.State, c clockChange) (deadline,
 	}
 	now := *j
 	now.state = is
-	if slotMs, ok := now.naturalNext(t.now); ok {
-		return store.Some(slotMs), store.Int{}
-	}
-	return store.Int{}, store.Int{}
+	return deadlineOf(now.naturalNext(t.now)), store.Int{}
 }
 
 // slotAt reports whether an instant is one of the job's natural slots.

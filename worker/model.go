@@ -79,8 +79,8 @@ func compareQueue(a, b queueKey) int {
 
 // Job is one job as committed: an immutable value, shared by snapshots. The
 // bytes are the truth; what is typed beside them is read from them once. Only
-// newJob, editState, define and setEnabled change the one, always together with
-// the other.
+// newJob, withState, withStatePatch and turnOff change the one, always
+// together with the other.
 type Job struct {
 	ID         string
 	Definition []byte // job_json, as stored
@@ -102,9 +102,6 @@ type Job struct {
 	inDue bool
 	dueAt dueKey
 }
-
-// UpdatedAtMs is the newest write of either kind, as the wire shows it.
-func (j *Job) UpdatedAtMs() int64 { return max(j.UpdatedMs, j.RuntimeMs) }
 
 // ConsumedMs is the greatest slot ever decided, 0 when none was.
 func (j *Job) ConsumedMs() int64 { return j.state.RotaConsumedMs.N }
@@ -180,6 +177,17 @@ func newJob(row store.JobRow, dst schedule.DST, zone string) *Job {
 	return j
 }
 
+// withState is the job with another state.
+func (j *Job) withState(is store.State) (*Job, error) {
+	raw, err := store.EncodeState(j.State, &j.state, &is)
+	if err != nil {
+		return nil, err
+	}
+	next := *j
+	next.State, next.state = raw, is
+	return &next, nil
+}
+
 // row is the job as its table row.
 func (j *Job) row() store.JobRow {
 	return store.JobRow{
@@ -219,6 +227,14 @@ func (j *Job) naturalNext(nowMs int64) (slotMs int64, ok bool) {
 		return 0, false
 	}
 	return at, true
+}
+
+// deadlineOf is a slot as the state holds it: unset where there is none.
+func deadlineOf(slotMs int64, ok bool) store.Int {
+	if !ok {
+		return store.Int{}
+	}
+	return store.Some(slotMs)
 }
 
 // minInstantMs is before every instant a schedule can have.

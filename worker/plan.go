@@ -79,6 +79,20 @@ func (j *Job) agentWork() bool {
 	return false
 }
 
+// nextPlan is the planned late run that the deadline stands for.
+func (j *Job) nextPlan() (store.PlanRow, bool) {
+	c := j.state.StartupCatchupAtMs
+	if len(j.plan) == 0 || !c.Set || c != j.state.NextRunAtMs {
+		return store.PlanRow{}, false
+	}
+	return j.plan[0], true
+}
+
+// planGoesOn reports whether the job has planned slots beside the run's own.
+func (j *Job) planGoesOn(r *Run) bool {
+	return len(j.plan) > 1 || len(j.plan) == 1 && j.plan[0].SlotMs != r.SlotMs
+}
+
 // planRuns makes missed slots the job's next runs, oldest first. more says that
 // it has planned runs already: these come behind them. A start beyond the
 // largest date turns the job off: it would never come.

@@ -52,15 +52,6 @@ func (t *turn) timedRun(j *Job) *Run {
 		order: queueKey{slotMs, j.SortOrder, j.UpdatedMs, j.ID, id}}
 }
 
-// nextPlan is the planned late run that the deadline stands for.
-func (j *Job) nextPlan() (store.PlanRow, bool) {
-	c := j.state.StartupCatchupAtMs
-	if len(j.plan) == 0 || !c.Set || c != j.state.NextRunAtMs {
-		return store.PlanRow{}, false
-	}
-	return j.plan[0], true
-}
-
 // request puts a run into the ledger. For a timed run the deadline and the
 // mark move in the same commit.
 func (t *turn) request(r *Run) error {
@@ -86,7 +77,7 @@ func (t *turn) request(r *Run) error {
 		if err := t.forgetPlan(r); err != nil || !j.timedOneShot() {
 			return err
 		}
-		return t.setEnabled(j, false) // its only slot is decided
+		return t.turnOff(j) // its only slot is decided
 	}
 	if err != nil {
 		return err
@@ -139,8 +130,7 @@ func (t *turn) activateQueued() error {
 }
 
 // duty moves one run in its own savepoint, so that one broken job does not
-// block its siblings: a refusal sets the job aside until someone edits it or
-// rota starts again.
+// block its siblings: a refusal sets the job aside.
 func (t *turn) duty(r *Run, in Input) error {
 	_, refusal, fatal := t.apply(func(t *turn) (any, error) { return nil, t.step(r, in, nil) })
 	if refusal == nil || fatal != nil {
@@ -149,7 +139,13 @@ func (t *turn) duty(r *Run, in Input) error {
 	if r.Phase == PhaseRequested { // it keeps its receipt and leaves the queue
 		t.st.queue = t.st.queue.Delete(r.order)
 	}
-	detail, err := rawjson.Encode(map[string]string{"reason": refusal.Error(), "input": in.String()})
+	return t.setAside(r, in.String(), refusal)
+}
+
+// setAside keeps a job whose run was refused out of everything until someone
+// edits it or rota starts again, and says so.
+func (t *turn) setAside(r *Run, input string, refusal error) error {
+	detail, err := rawjson.Encode(map[string]string{"reason": refusal.Error(), "input": input})
 	if err != nil {
 		return err
 	}

@@ -347,10 +347,7 @@ func (t *turn) passRun(j *Job, r *Run) error {
 	markMs := max(deadlineMs, passed.LastMs, j.state.RotaConsumedMs.N)
 	_, err = t.editState(j, func(s *store.State) {
 		s.RotaConsumedMs = store.Some(markMs)
-		s.NextRunAtMs = store.Int{}
-		if next, ok := j.timing.Next(markMs); ok { // not from now: what was missed since is caught up
-			s.NextRunAtMs = store.Some(next)
-		}
+		s.NextRunAtMs = deadlineOf(j.timing.Next(markMs)) // not from now: what was missed since is caught up
 	})
 	return err
 }
@@ -424,11 +421,11 @@ func (t *turn) fillDeadlines() error {
 		if _, open := t.st.open.Get(j.ID); open && j.timedOneShot() {
 			continue
 		}
-		next, ok := j.naturalNext(t.now)
-		if !ok {
+		next := deadlineOf(j.naturalNext(t.now))
+		if !next.Set {
 			continue
 		}
-		if _, err := t.editState(j, func(s *store.State) { s.NextRunAtMs = store.Some(next) }); err != nil {
+		if _, err := t.editState(j, func(s *store.State) { s.NextRunAtMs = next }); err != nil {
 			return err
 		}
 	}

@@ -48,13 +48,7 @@ func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 		now.state = is
 		is.NextRunAtMs = t.deadlineAfterEdit(was, &now, change)
 	}
-	raw, err := store.EncodeState(j.State, &j.state, &is)
-	if err != nil {
-		return nil, err
-	}
-	next := *j
-	next.State, next.state = raw, is
-	return &next, nil
+	return j.withState(is)
 }
 
 // passDisabled records the slots of the time a job was off, when it is turned on
@@ -82,13 +76,7 @@ func (t *turn) restamped(j *Job, change job.Change) (*Job, error) {
 	if change.Enabled {
 		is.AutoDisabled, is.ConsecutiveErrors, is.ScheduleErrorCount = nil, store.Some(0), store.Some(0)
 	}
-	raw, err := store.EncodeState(j.State, &j.state, &is)
-	if err != nil {
-		return nil, err
-	}
-	next := *j
-	next.State, next.state = raw, is
-	return &next, nil
+	return j.withState(is)
 }
 
 // ruleOf is what takes a slot away that had come or was planned.
@@ -121,8 +109,8 @@ func (t *turn) deadlineAfterEdit(was, j *Job, change job.Change) store.Int {
 	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && !change.Schedule && dueMs <= t.now {
 		return store.Some(dueMs)
 	}
-	if next, ok := j.naturalNext(t.now); ok {
-		return store.Some(next)
+	if next := deadlineOf(j.naturalNext(t.now)); next.Set {
+		return next
 	}
 	atMs, ok := j.timing.Next(minInstantMs)
 	if j.timedOneShot() && ok && (change.Schedule || change.Enabled && !was.Enabled && j.state.LastOutcome() != "ok") {

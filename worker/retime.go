@@ -93,10 +93,7 @@ func (t *turn) retime(j *Job) (moved bool, err error) {
 	if !j.Enabled || j.SetAside != "" || j.timedOneShot() || has && (deadlineMs <= t.now || j.held()) {
 		return false, nil
 	}
-	var is store.Int
-	if slotMs, ok := j.naturalNext(t.now); ok {
-		is = store.Some(slotMs)
-	}
+	is := deadlineOf(j.naturalNext(t.now))
 	if is == j.state.NextRunAtMs {
 		return false, nil
 	}

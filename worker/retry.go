@@ -116,12 +116,7 @@ func (t *turn) failOnce(j *Job, r *Run, endedAtMs int64) error {
 	if p, ok := t.cfg.pauseAfter(&j.state, endedAtMs); ok && p.retryMs != 0 && j.Enabled {
 		return t.retryAt(j, r, p.retryMs)
 	}
-	return t.setEnabled(j, false)
-}
-
-// planGoesOn reports whether the job has planned slots beside the run's own.
-func (j *Job) planGoesOn(r *Run) bool {
-	return len(j.plan) > 1 || len(j.plan) == 1 && j.plan[0].SlotMs != r.SlotMs
+	return t.turnOff(j)
 }
 
 // restsUntil is when a job that failed may run again, 0 when it need not wait.
@@ -280,7 +275,7 @@ func (t *turn) autoDisable(j *Job, reason string, count int) error {
 		return err
 	}
 	j.plan = nil
-	if err := t.setEnabled(j, false); err != nil {
+	if err := t.turnOff(j); err != nil {
 		return err
 	}
 	told, err := rawjson.Encode(map[string]json.RawMessage{"autoDisabled": detail})

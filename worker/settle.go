@@ -157,7 +157,7 @@ func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) 
 	case j.timedOneShot() && j.def.DeleteAfterRun && e.CompletionStatus == "succeeded":
 		return true, nil
 	case j.timedOneShot():
-		return false, t.setEnabled(j, false) // kept; nothing runs it again by itself
+		return false, t.turnOff(j) // kept; nothing runs it again by itself
 	case !j.Enabled:
 		return false, nil
 	case failed:
@@ -179,10 +179,7 @@ func (t *turn) keepRefireGap(j *Job, r *Run, freeMs int64) error {
 	}
 	_, err = t.editState(j, func(s *store.State) {
 		s.RotaConsumedMs = store.Some(max(markMs, s.RotaConsumedMs.N))
-		s.NextRunAtMs = store.Int{}
-		if next, ok := j.timing.Next(s.RotaConsumedMs.N); ok { // not from now: the end may be told late
-			s.NextRunAtMs = store.Some(next)
-		}
+		s.NextRunAtMs = deadlineOf(j.timing.Next(s.RotaConsumedMs.N)) // not from now: the end may be told late
 	})
 	return err
 }
@@ -222,7 +219,7 @@ func (t *turn) concludeSkip(r *Run, e entry) error {
 			return err
 		}
 		if _, hasNext := j.NextRunMs(); (r.timed() || r.Mode == "due") && j.timedOneShot() && j.Enabled && !hasNext {
-			if err := t.setEnabled(j, false); err != nil { // its only slot is spent
+			if err := t.turnOff(j); err != nil { // its only slot is spent
 				return err
 			}
 		}
@@ -268,7 +265,7 @@ func (t *turn) skipUnrequested(r *Run, e entry) error {
 			return nil
 		}
 		if j.timedOneShot() {
-			if err := t.setEnabled(j, false); err != nil {
+			if err := t.turnOff(j); err != nil {
 				return err
 			}
 		}

@@ -54,10 +54,7 @@ func (t *turn) pass(j *Job, afterMs, untilMs int64, rule Rule, detail any) (last
 func (t *turn) deadlineAfter(j *Job, markMs int64) store.Int {
 	next := *j
 	next.state.RotaConsumedMs = store.Some(markMs)
-	if slotMs, ok := next.naturalNext(t.now); ok {
-		return store.Some(slotMs)
-	}
-	return store.Int{}
+	return deadlineOf(next.naturalNext(t.now))
 }
 
 // overlap records that a due slot found the job's timed run still open.

@@ -125,14 +125,13 @@ func (t *turn) dirty() bool { return t.wrote || len(t.touched) > 0 }
 func (t *turn) editState(j *Job, edit func(*store.State)) (*Job, error) {
 	is := j.state
 	edit(&is)
-	raw, err := store.EncodeState(j.State, &j.state, &is)
+	next, err := j.withState(is)
 	if err != nil {
 		return nil, err
 	}
-	next := *j
-	next.State, next.state, next.RuntimeMs = raw, is, t.now
+	next.RuntimeMs = t.now
 	t.touch(j.ID)
-	return t.putJob(&next), nil
+	return t.putJob(next), nil
 }
 
 // putJob installs a new value of a job and keeps the deadline index true.
