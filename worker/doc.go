@@ -44,10 +44,13 @@
 //	life, step           the table of a run's life, and what acts by it
 //	queue, slots         requests and activations; deciding about slots
 //	settle, entry        the end of a run; its history entry
+//	retry, delivery      what a failure leads to; a result until it is sent
 //	recover              what a start makes of open runs
 //	catchup, plan        missed slots, and when they run late
 //	clock, jump          three clocks, and wall time that steps
 //	retime               deadlines after other zones, rules or programs
 //	edit, reschedule, manual, jobsfile, reads   the commands
+//	commands, launch     what host and launcher exchange with the worker
 //	rules, event         the catalogues that leave the process
+//	model, tree          what is remembered, as values that a turn can drop
 package worker

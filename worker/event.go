@@ -10,14 +10,14 @@ const (
 	EventRequested   = "run.requested"  // a request is committed; nothing has started
 	EventStarted     = "run.started"    // activation is committed; the launcher has it next
 	EventDelivering  = "run.delivering" // executed; the result is committed and its delivery begins
-	EventFinished    = "run.finished"   // terminal, whatever the status; Entry is the history entry
+	EventFinished    = "run.finished"   // terminal, whatever the status; Detail is the history entry
 	EventSkippedSlot = "slot.skipped"   // slots decided against; Detail names the rule
-	EventRecovered   = "recovery"       // what a start found and did
-	EventWarning     = "warning"        // a job was set aside, storage trouble
+	EventRecovered   = "recovery"       // what a start found and did, in all and with each restored run
+	EventWarning     = "warning"        // a job was set aside, or turned off by its failures
 	EventNoted       = "noted"          // a commit that changed only deadlines
 	EventClockJump   = "clock.jump"     // wall time ran ahead: the machine slept, or the clock was set forward
 	EventClockBack   = "clock.back"     // wall time was wrong before: marks and deadlines are recomputed from now
-	EventRetimed     = "jobs.retimed"   // zone rules changed: deadlines ahead were recomputed
+	EventRetimed     = "jobs.retimed"   // deadlines ahead were recomputed: zone rules changed, or they were off their schedule
 	EventProcess     = "run.process"    // a run's process exists; published, not stored, and without a seq
 )
 

@@ -160,8 +160,8 @@ type Cancel struct {
 	Message   string // a sentence for the run's error
 }
 
-// Progress tells the worker that a run's process exists. It rides in the next
-// commit; losing it loses nothing that recovery cannot read from the launch log.
+// Progress tells the worker that a run's process exists. It is published and
+// not kept: recovery reads the launch log.
 type Progress struct {
 	ReceiptID   string
 	StartedAtMs int64

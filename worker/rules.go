@@ -33,7 +33,7 @@ const (
 
 // ruleInfo is what a rule means.
 type ruleInfo struct {
-	Verdict string // ran, requested, skipped, waiting, none
+	Verdict string // requested, started, ran, skipped, waiting, none
 	Text    string
 }
 
