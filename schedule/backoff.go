@@ -16,7 +16,7 @@ func DefaultErrorBackoffMs() []int64 {
 }
 
 // DefaultRetryBackoffMs returns the delays of retries after transient failures:
-// 30 s, 1 min, 5 min. Its length is the number of retries.
+// 30 s, 1 min, 5 min.
 func DefaultRetryBackoffMs() []int64 {
 	return []int64{30_000, 60_000, 300_000}
 }

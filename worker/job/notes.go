@@ -38,9 +38,9 @@ func durations(list []int64) string {
 // failureRules fills in what follows failed runs where nobody told.
 func (e Env) failureRules() Env {
 	if e.ErrorBackoffMs == nil {
-		e.ErrorBackoffMs = []int64{30_000, 60_000, 300_000, 900_000, 3_600_000}
+		e.ErrorBackoffMs = schedule.DefaultErrorBackoffMs()
 		e.RetryOn = []string{"rate_limit", "overloaded", "network", "timeout", "server_error"}
-		e.RetryMax, e.RetryBackoffMs = 3, []int64{30_000, 60_000, 300_000}
+		e.RetryMax, e.RetryBackoffMs = 3, schedule.DefaultRetryBackoffMs()
 		e.DisableFailures = 10
 	}
 	return e
