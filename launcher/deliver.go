@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -136,20 +135,14 @@ type attempt struct {
 	timedOut    bool
 }
 
-// answered gives the code of the answer, 0 where there was none.
-func (a *attempt) answered() (code int, good bool) {
-	return a.code, a.code >= 200 && a.code <= 299
-}
-
 // why completes "POST https://host/path …".
 func (a *attempt) why() (text string, permanent bool) {
-	code, _ := a.answered()
 	var own *Error
 	switch {
 	case a.unannounced != nil:
 		return "was not sent: " + messageOf(a.unannounced), false
-	case code != 0:
-		return "answered " + codeText(code), !isTransient(code)
+	case a.code != 0:
+		return "answered " + codeText(a.code), !isTransient(a.code)
 	case errors.As(a.err, &own):
 		return "is not allowed: " + own.Message, true
 	case a.timedOut:
@@ -179,16 +172,15 @@ type deliveryState struct {
 
 // next takes the end of an attempt: wait so long for the next one, or end.
 func (d *deliveryState) next(a attempt) (waitMs int64, end *worker.DeliveryEnd) {
-	code, good := a.answered()
 	number := d.over + 1
-	if code != 0 {
-		d.code = code
+	if a.code != 0 {
+		d.code = a.code
 	}
 	ended := func(status worker.DeliveryStatus, why string) (int64, *worker.DeliveryEnd) {
 		e := d.end(status, why, number)
 		return 0, &e
 	}
-	if a.stop != nil && code == 0 {
+	if a.stop != nil && a.code == 0 {
 		if a.sent {
 			return ended(worker.DeliveryUnknown, "was cut short and may have arrived: "+a.stop.Message)
 		}
@@ -197,11 +189,11 @@ func (d *deliveryState) next(a attempt) (waitMs int64, end *worker.DeliveryEnd) 
 		return 0, &e
 	}
 	d.over, d.unknown = number, ""
-	if good {
+	if statusIsOK(nil, a.code) {
 		return ended(worker.Delivered, "")
 	}
 	why, permanent := a.why()
-	if code == 0 && a.sent {
+	if a.code == 0 && a.sent {
 		d.unknown = why
 	}
 	switch {
@@ -236,18 +228,6 @@ func (d *deliveryState) end(status worker.DeliveryStatus, why string, number int
 		e.Error = fmt.Sprintf("webhook: %s %s (attempt %d of %d)", d.target, why, number, maxAttempts)
 	}
 	return e
-}
-
-// retryAfter reads the header of that name: seconds, or a date. 0 = none that
-// can be read.
-func retryAfter(value string, nowMs int64) int64 {
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
-		return max(0, seconds*1000)
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.UnixMilli()-nowMs)
-	}
-	return 0
 }
 
 // messageOf is an own refusal's sentence with its cause, for an end that has

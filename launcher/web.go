@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -218,11 +219,24 @@ func (w *web) exchange(ctx context.Context, by *http.Transport, r *request, read
 	return x
 }
 
+// retryAfter reads the header of that name: seconds, or a date. 0 = none that
+// can be read.
+func retryAfter(value string, nowMs int64) int64 {
+	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
+		return max(0, seconds*1000)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.UnixMilli()-nowMs)
+	}
+	return 0
+}
+
 // failure tells why an exchange had no answer: one clause, and the word of the
 // failure catalogue. It shows no text of the other side and no URL.
 func (x *exchange) failure() (text, reason string) {
 	var (
 		own     *Error
+		cert    *tls.CertificateVerificationError
 		garbled tls.RecordHeaderError
 		lookup  *net.DNSError
 		dialing *net.OpError
@@ -233,8 +247,8 @@ func (x *exchange) failure() (text, reason string) {
 	switch {
 	case errors.As(err, &own):
 		return own.Message, "unclassified"
-	case isCertificateError(err):
-		return "its certificate is not accepted: " + certificateText(err), "tls_certificate"
+	case errors.As(err, &cert):
+		return "its certificate is not accepted: " + certificateText(cert), "tls_certificate"
 	case errors.As(err, &garbled):
 		return "it does not speak https on that port", "network"
 	case errors.As(err, &lookup) && lookup.IsNotFound:
@@ -251,19 +265,13 @@ func (x *exchange) failure() (text, reason string) {
 	return "the connection broke off before the request was sent", "network"
 }
 
-func isCertificateError(err error) bool {
-	var refused *tls.CertificateVerificationError
-	return errors.As(err, &refused)
-}
-
 // certificateText is what the verification says of the certificate.
-func certificateText(err error) string {
-	var refused *tls.CertificateVerificationError
-	if errors.As(err, &refused) && refused.Err != nil {
-		text, _ := bounded(refused.Err.Error())
-		return text
+func certificateText(cert *tls.CertificateVerificationError) string {
+	if cert.Err == nil {
+		return "it was not verified"
 	}
-	return "it was not verified"
+	text, _ := bounded(cert.Err.Error())
+	return text
 }
 
 // errTimedOut is the cause of a context whose time is over.
