@@ -14,9 +14,8 @@ type connectParams struct {
 	MinProtocol int64 `json:"minProtocol"`
 	MaxProtocol int64 `json:"maxProtocol"`
 	Client      struct {
-		ID      string `json:"id"`
-		Mode    string `json:"mode"`
-		Version string `json:"version"`
+		ID   string `json:"id"`
+		Mode string `json:"mode"`
 	} `json:"client"`
 	Role   string   `json:"role"`
 	Scopes []string `json:"scopes"`

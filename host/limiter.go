@@ -1,7 +1,6 @@
 package host
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -107,9 +106,4 @@ func rateLimited(method string, limit int, wait time.Duration) *WireError {
 		Message: fmt.Sprintf("rate limit exceeded for %s; retry after %ds", method, (waitMs+999)/1000),
 		Details: object("method", method, "limit", fmt.Sprintf("%d per 60s", limit)), Retryable: true, RetryAfterMs: waitMs,
 	}
-}
-
-// missingScope are the details of a refusal for want of a scope.
-func missingScope(scope string) json.RawMessage {
-	return json.RawMessage(fmt.Sprintf(`{"code":%q,"missingScope":%q,"requiredScopes":[%q]}`, DetailMissingScope, scope, scope))
 }

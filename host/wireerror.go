@@ -184,3 +184,8 @@ func quoted(s string) json.RawMessage {
 	raw, _ := json.Marshal(s)
 	return raw
 }
+
+// missingScope are the details of a refusal for want of a scope.
+func missingScope(scope string) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"code":%q,"missingScope":%q,"requiredScopes":[%q]}`, DetailMissingScope, scope, scope))
+}
