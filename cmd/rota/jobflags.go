@@ -96,6 +96,24 @@ func (f *jobFlags) texts(into map[string]any) {
 	}
 }
 
+// deliveryParams is where the flags send the result, nil when they do not say.
+func (f *jobFlags) deliveryParams() map[string]any {
+	switch {
+	case f.noDeliver:
+		// The channel is what clients of the contract store beside it.
+		return map[string]any{"mode": "none", "channel": "last"}
+	case f.given("webhook"):
+		delivery := map[string]any{"mode": "webhook", "to": f.webhook}
+		if f.given("best-effort-deliver") {
+			delivery["bestEffort"] = f.bestEffort
+		}
+		return delivery
+	case f.given("best-effort-deliver"):
+		return map[string]any{"bestEffort": f.bestEffort}
+	}
+	return nil
+}
+
 func (f *jobFlags) check() error {
 	if f.deleteAfterRun && f.keepAfterRun {
 		return usage("Choose --delete-after-run or --keep-after-run, not both")

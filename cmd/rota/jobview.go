@@ -222,6 +222,14 @@ func ownLines(definition []byte) []string {
 	return lines
 }
 
+// plural is a number with its noun.
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 func statusText(ranges []job.StatusRange) string {
 	texts := make([]string, len(ranges))
 	for i, r := range ranges {

@@ -25,7 +25,7 @@ var laterFlags = []struct {
 	{"pacing", []string{"pacing-min", "pacing-max", "clear-pacing"}},
 	{"delivery to a channel", []string{"announce", "deliver", "channel", "to", "thread-id", "account", "clear-channel", "clear-to", "clear-thread-id", "clear-account"}},
 	{"failure alerts", []string{"failure-alert", "no-failure-alert", "failure-alert-after", "failure-alert-channel", "failure-alert-to", "failure-alert-cooldown", "failure-alert-include-skipped", "failure-alert-exclude-skipped", "failure-alert-mode", "failure-alert-account-id"}},
-	{"daemons on the network", []string{"url", "port", "token", "password"}},
+	{"gateways of other kinds", []string{"port", "password"}},
 }
 
 // laterKind is what a flag belongs to, "" for a word that never was one.

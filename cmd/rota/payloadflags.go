@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -176,24 +175,6 @@ func (p *payloadPatch) over(oldKind string) error {
 	return nil
 }
 
-// deliveryParams is where the flags send the result, nil when they do not say.
-func (f *jobFlags) deliveryParams() map[string]any {
-	switch {
-	case f.noDeliver:
-		// The channel is what clients of the contract store beside it.
-		return map[string]any{"mode": "none", "channel": "last"}
-	case f.given("webhook"):
-		delivery := map[string]any{"mode": "webhook", "to": f.webhook}
-		if f.given("best-effort-deliver") {
-			delivery["bestEffort"] = f.bestEffort
-		}
-		return delivery
-	case f.given("best-effort-deliver"):
-		return map[string]any{"bestEffort": f.bestEffort}
-	}
-	return nil
-}
-
 // clearRequest are the flags of edit that clear a field of a request.
 type clearRequest struct{ method, headers, body, okStatus bool }
 
@@ -226,12 +207,4 @@ func (c *clearRequest) apply(p *payloadPatch) error {
 		p.kind, p.members[f.key] = "http", nil
 	}
 	return nil
-}
-
-// plural is a number with its noun.
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
