@@ -166,7 +166,6 @@ var startKeys = []struct {
 	value func(Config) any
 }{
 	{"cron.durability", func(c Config) any { return c.Durability }},
-	{"cron.locking", func(c Config) any { return c.Locking }},
 	{"cron.cleanupGraceSeconds", func(c Config) any { return c.Worker.CleanupGraceMs }},
 }
 

@@ -1,6 +1,9 @@
 package worker
 
-import "github.com/rota-scheduler/rota/schedule"
+import (
+	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store"
+)
 
 // Config is what the host pushes: a whole document, never a patch. It is
 // installed between turns; a version at or below the installed one is ignored.
@@ -102,3 +105,22 @@ const secretText = "[secret]"
 func (Secret) String() string               { return secretText }
 func (Secret) GoString() string             { return secretText }
 func (Secret) MarshalText() ([]byte, error) { return []byte(secretText), nil }
+
+// forFile is the configuration as it holds for one file.
+func forFile(c *Config, s *store.Store) *Config {
+	if c.DSTChosen || s.Made() || c.DST == schedule.Skip {
+		return c
+	}
+	own := *c
+	own.DST = schedule.Skip
+	return &own
+}
+
+// receiptsKept is how many finished receipts a job keeps: in a file that rota
+// only opened, as many as its other programs expect.
+func receiptsKept(s *store.Store, c *Config) int {
+	if s.Made() {
+		return c.ReceiptsPerJob
+	}
+	return max(c.ReceiptsPerJob, 64)
+}

@@ -45,7 +45,7 @@
 //	queue, slots         requests and activations; deciding about slots
 //	settle, entry        the end of a run; its history entry
 //	retry, delivery      what a failure leads to; a result until it is sent
-//	recover              what a start makes of open runs
+//	load, recover        the model from the file; what a start makes of open runs
 //	catchup, plan        missed slots, and when they run late
 //	clock, jump          three clocks, and wall time that steps
 //	retime               deadlines after other zones, rules or programs

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rota-scheduler/rota/schedule"
-	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/worker/failpoint"
 	"github.com/rota-scheduler/rota/worker/job"
 )
@@ -76,25 +74,6 @@ func (w *Worker) install() {
 		w.cfg, w.stale = forFile(c, w.store), true
 		w.id.receiptsKept = receiptsKept(w.store, c)
 	}
-}
-
-// forFile is the configuration as it holds for one file.
-func forFile(c *Config, s *store.Store) *Config {
-	if c.DSTChosen || s.Made() || c.DST == schedule.Skip {
-		return c
-	}
-	own := *c
-	own.DST = schedule.Skip
-	return &own
-}
-
-// receiptsKept is how many finished receipts a job keeps: in a file that rota
-// only opened, as many as its other programs expect.
-func receiptsKept(s *store.Store, c *Config) int {
-	if s.Made() {
-		return c.ReceiptsPerJob
-	}
-	return max(c.ReceiptsPerJob, 64)
 }
 
 // followsClock reports whether a turn may act on the clocks: not while the file

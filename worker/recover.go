@@ -37,66 +37,6 @@ type recovery struct {
 	interrupt int
 }
 
-// load reads the whole model. It decides nothing.
-func load(tx *store.Tx, cfg *Config) (state, error) {
-	st := newState()
-	t := &turn{tx: tx, cfg: cfg, st: st}
-	err := store.EachJob(tx, func(row store.JobRow) error {
-		t.putJob(newJob(row, cfg.DST, cfg.Zone))
-		t.st.nextSort = max(t.st.nextSort, row.SortOrder+1)
-		return nil
-	})
-	if err != nil {
-		return state{}, err
-	}
-	plans, err := store.Plans(tx)
-	if err != nil {
-		return state{}, err
-	}
-	for _, p := range plans {
-		if j, ok := t.st.jobs.Get(p.JobID); ok {
-			next := *j
-			next.plan = append(append([]store.PlanRow(nil), j.plan...), p)
-			t.putJob(&next)
-		}
-	}
-	retries, err := store.Retries(tx)
-	if err != nil {
-		return state{}, err
-	}
-	for _, r := range retries {
-		if j, ok := t.st.jobs.Get(r.JobID); ok {
-			next := *j
-			next.retry = &r
-			t.putJob(&next)
-		}
-	}
-	t.st.seq, err = store.LastSeq(tx)
-	t.st.runCount = t.st.seq // each manual run takes a number of the sequence: none is ever given twice
-	return t.st, err
-}
-
-// openRuns lists what the last holder left open: receipts first, then markers
-// that no receipt explains.
-func openRuns(tx *store.Tx, st *state) ([]found, error) {
-	receipts, err := store.RunningReceipts(tx)
-	if err != nil {
-		return nil, err
-	}
-	var all []found
-	explained := map[string]bool{}
-	for _, r := range receipts {
-		all = append(all, found{receipt: r, jobID: r.JobID})
-		explained[r.JobID] = true
-	}
-	for j := range st.jobs.Values() {
-		if (j.state.QueuedAtMs.Set || j.state.RunningAtMs.Set) && !explained[j.ID] {
-			all = append(all, found{jobID: j.ID})
-		}
-	}
-	return all, nil
-}
-
 // runOf rebuilds a run from its receipt, its job's marker and its kept result.
 // marked says that the job or a result knows of it.
 func (t *turn) runOf(rec store.Receipt, j *Job) (r *Run, marked bool, err error) {
@@ -400,34 +340,4 @@ func (t *turn) passInterrupted(j *Job, r *Run) error {
 	}
 	_, err = t.advance(j, markMs)
 	return err
-}
-
-// fillDeadlines gives every enabled job without a deadline its natural one, as
-// after an upgrade or when schedules are turned on again.
-func (t *turn) fillDeadlines() error {
-	for j := range t.st.jobs.Values() {
-		if err := t.noteScheduleError(j); err != nil {
-			return err
-		}
-		if j.SetAside == "" && j.state.ScheduleErrorCount.N != 0 {
-			var err error
-			if j, err = t.editState(j, func(s *store.State) { s.ScheduleErrorCount = store.Some(0) }); err != nil {
-				return err
-			}
-		}
-		if _, has := j.NextRunMs(); has || !j.Enabled || j.SetAside != "" {
-			continue
-		}
-		if _, open := t.st.open.Get(j.ID); open && j.timedOneShot() {
-			continue
-		}
-		next := deadlineOf(j.naturalNext(t.now))
-		if !next.Set {
-			continue
-		}
-		if _, err := t.editState(j, func(s *store.State) { s.NextRunAtMs = next }); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -151,3 +151,33 @@ func (t *turn) noteRecovery(rc *recovery, missed int) error {
 	}
 	return t.emit(Event{Kind: EventRecovered, Detail: detail})
 }
+
+// fillDeadlines gives every enabled job without a deadline its natural one, as
+// after an upgrade or when schedules are turned on again.
+func (t *turn) fillDeadlines() error {
+	for j := range t.st.jobs.Values() {
+		if err := t.noteScheduleError(j); err != nil {
+			return err
+		}
+		if j.SetAside == "" && j.state.ScheduleErrorCount.N != 0 {
+			var err error
+			if j, err = t.editState(j, func(s *store.State) { s.ScheduleErrorCount = store.Some(0) }); err != nil {
+				return err
+			}
+		}
+		if _, has := j.NextRunMs(); has || !j.Enabled || j.SetAside != "" {
+			continue
+		}
+		if _, open := t.st.open.Get(j.ID); open && j.timedOneShot() {
+			continue
+		}
+		next := deadlineOf(j.naturalNext(t.now))
+		if !next.Set {
+			continue
+		}
+		if _, err := t.editState(j, func(s *store.State) { s.NextRunAtMs = next }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

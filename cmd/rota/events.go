@@ -24,7 +24,8 @@ func newEventsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Print committed events as JSON Lines",
-		Long: `Print committed events as JSON Lines {"seq","at","kind",…}.
+		Long: `Print committed events as JSON Lines {"seq","at","kind",…}. seq rises and is
+never given twice; decisions about slots take numbers too, so some are left out.
 
 Without --since all that are kept; with --follow, the events from now on, or
 from --since on, until it is interrupted. When the daemon goes away, --follow
