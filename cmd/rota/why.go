@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,7 +106,7 @@ func splitDetail(detail json.RawMessage) (text string, inputs []string) {
 			_ = json.Unmarshal(value, &text) // not a string: there is no sentence
 		case string(value) == "null":
 		default:
-			shown := []rune(string(value))
+			shown := []rune(shownInput(key, value))
 			if len(shown) > maxInputText {
 				shown = append(shown[:maxInputText], '…')
 			}
@@ -113,4 +114,17 @@ func splitDetail(detail json.RawMessage) (text string, inputs []string) {
 		}
 	}
 	return text, inputs
+}
+
+// earliestShownMs tells an instant from a span of time: no daemon ran before.
+const earliestShownMs = 1_000_000_000_000
+
+// shownInput is an input as people read it: an instant as a time, the rest as
+// it is.
+func shownInput(key string, value json.RawMessage) string {
+	var ms int64
+	if strings.HasSuffix(key, "Ms") && json.Unmarshal(value, &ms) == nil && ms >= earliestShownMs {
+		return localTime(ms)
+	}
+	return string(value)
 }
