@@ -35,7 +35,7 @@ type wsWire struct {
 // knock opens a WebSocket and says nothing.
 func (r *rig) knock() *wsWire {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*deadline) // a whole conversation, and on a slow machine
 	ws, _, err := websocket.Dial(ctx, r.URL(), nil)
 	if err != nil {
 		cancel()

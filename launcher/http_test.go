@@ -82,8 +82,8 @@ func playRequest(t *testing.T, s requestScript) {
 		}
 		equal(t, w[0], got, w[1])
 	}
-	if o.Process != nil || o.ReceiptID != "receipt-1" || len(r.asked) > 1 {
-		t.Errorf("%d requests, outcome %+v", len(r.asked), o)
+	if o.Process != nil || o.ReceiptID != "receipt-1" || r.requests() > 1 {
+		t.Errorf("%d requests, outcome %+v", r.requests(), o)
 	}
 	lines, err := os.ReadFile(d.logPath)
 	must(t, err)

@@ -120,6 +120,12 @@ func (r *receiver) serve(conn net.Conn, word string) {
 	_, _ = io.WriteString(conn, answer+"\r\n")
 }
 
+func (r *receiver) requests() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.asked)
+}
+
 func (r *receiver) attempts() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
