@@ -235,7 +235,7 @@ func TestCase132StopWaitsForNoClient(t *testing.T) {
 // A client that does not read misses events, sees that in their numbers, and is
 // closed in the end; nobody else notices.
 func TestSlowClientMissesEventsAndHoldsUpNobody(t *testing.T) {
-	r := newGatewayRig(t, func(h *Host) { h.writeTimeout = 2 * time.Minute })
+	r := newGatewayRig(t, func(h *Host) { h.writeTimeout, h.gateway.pingEvery = 2*time.Minute, 2*time.Minute })
 	slow, quick := r.enter(ScopeRead), r.enter(ScopeRead)
 	id := r.addJob("noisy")
 	long := strings.Repeat("z", 100_000)
