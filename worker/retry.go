@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
@@ -58,11 +59,11 @@ func (c *Config) transient(reason, text string) bool {
 	if slices.Contains(c.RetryOn, reason) {
 		return true
 	}
-	if _, classified := transientText[reason]; classified {
+	if _, classified := transientText()[reason]; classified {
 		return false // a reason that the configuration does not try again
 	}
 	for _, allowed := range c.RetryOn {
-		if p := transientText[allowed]; p != nil && p.MatchString(text) {
+		if p := transientText()[allowed]; p != nil && p.MatchString(text) {
 			return true
 		}
 	}
@@ -71,14 +72,16 @@ func (c *Config) transient(reason, text string) bool {
 
 // transientText recognises a reason in the words of an error that has none.
 // A bare 5xx number counts only where it can be nothing but an HTTP status.
-var transientText = map[string]*regexp.Regexp{
-	"rate_limit": regexp.MustCompile(`(?i)rate.?limit|too many requests|\b429\b|exhausted resource|resource.{0,9}exhausted|tokens per day`),
-	"overloaded": regexp.MustCompile(`(?i)\b529\b|overloaded|high demand|capacity exceeded`),
-	"network":    regexp.MustCompile(`(?i)\bnetwork\b|\bE(CONNRESET|CONNREFUSED|AI_AGAIN|HOSTUNREACH|NETUNREACH|PIPE|NOTFOUND)\b|connection (reset|refused)|socket hang up|fetch failed`),
-	"timeout":    regexp.MustCompile(`(?i)\btime(d)?.?out\b|ETIMEDOUT|deadline exceeded|stalled before execution start`),
-	"server_error": regexp.MustCompile(`(?i)\b(http|status)\b\D{0,12}\b5\d\d\b|\b5\d\d\b (internal server error|not implemented|bad gateway|service unavailable|gateway timeout)|` +
-		`\b(internal server error|bad gateway|service unavailable|gateway timeout)\b|\b5xx\b|^\s*5\d\d\s*$`),
-}
+var transientText = sync.OnceValue(func() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		"rate_limit": regexp.MustCompile(`(?i)rate.?limit|too many requests|\b429\b|exhausted resource|resource.{0,9}exhausted|tokens per day`),
+		"overloaded": regexp.MustCompile(`(?i)\b529\b|overloaded|high demand|capacity exceeded`),
+		"network":    regexp.MustCompile(`(?i)\bnetwork\b|\bE(CONNRESET|CONNREFUSED|AI_AGAIN|HOSTUNREACH|NETUNREACH|PIPE|NOTFOUND)\b|connection (reset|refused)|socket hang up|fetch failed`),
+		"timeout":    regexp.MustCompile(`(?i)\btime(d)?.?out\b|ETIMEDOUT|deadline exceeded|stalled before execution start`),
+		"server_error": regexp.MustCompile(`(?i)\b(http|status)\b\D{0,12}\b5\d\d\b|\b5\d\d\b (internal server error|not implemented|bad gateway|service unavailable|gateway timeout)|` +
+			`\b(internal server error|bad gateway|service unavailable|gateway timeout)\b|\b5xx\b|^\s*5\d\d\s*$`),
+	}
+})
 
 // fail decides what a failed run means for a job that fires again: off, another
 // attempt before its next slot, or a later deadline. Slots that the wait jumps
