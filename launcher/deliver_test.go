@@ -292,6 +292,29 @@ func TestTheGraceHoldsForADeliveryThatCameWithTheStop(t *testing.T) {
 	})
 }
 
+// The worker may order the delivery of a run while the run's end is still being
+// reported. What the launcher knows of it then is the delivery alone.
+func TestADeliveryOrderedAtOnceCanBeEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, Options{Executors: map[string]Executor{"noop": Noop{}}})
+		d.patience = time.Hour
+		r := &receiver{start: time.Now(), script: []string{"hang"}}
+		d.launcher.web.dial = r.dial
+		d.answer = func(o worker.Outcome) {
+			if o.Delivery == nil {
+				d.order(worker.Order{Deliver: &worker.Deliver{ReceiptID: o.ReceiptID, RunID: "run", To: "http://hook.example/", Body: json.RawMessage(`{}`)}})
+				synctest.Wait() // until it is under way
+			}
+		}
+		d.order(worker.Order{Launch: &worker.Launch{ReceiptID: "a", Payload: job.Payload{Kind: "noop"}}})
+		equal(t, "the run", d.outcome().Delivery == nil, true)
+		d.order(worker.Order{Cancel: &worker.Cancel{ReceiptID: "a", Reason: worker.KindStopped, Message: "stopped by an operator"}})
+		equal(t, "the delivery", d.outcome().Delivery.Status, worker.DeliveryUnknown)
+		equal(t, "attempts", r.attempts(), "0")
+		equal(t, "took", time.Since(r.start), 0)
+	})
+}
+
 // A launch forgets what an earlier daemon left, but not what is still to be
 // delivered, in whatever order the two come.
 func TestALaunchDoesNotForgetWhatIsToBeDelivered(t *testing.T) {

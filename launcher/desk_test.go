@@ -32,6 +32,7 @@ type desk struct {
 	launcher *Launcher
 	logPath  string
 	live     func(*worker.Launch) string
+	answer   func(worker.Outcome) // what the worker does about an outcome before Report returns
 
 	mu       sync.Mutex
 	orders   []worker.Order
@@ -50,13 +51,13 @@ type desk struct {
 // it then leaves no goroutine behind is part of every test.
 func newDesk(t *testing.T, opt Options) *desk {
 	t.Helper()
-	d := &desk{t: t, live: func(*worker.Launch) string { return "" },
+	d := &desk{t: t, live: func(*worker.Launch) string { return "" }, answer: func(worker.Outcome) {},
 		ready: make(chan struct{}, 1), outcomes: make(chan worker.Outcome, 2000), progress: make(chan worker.Progress, 2000),
 		done: make(chan struct{}), returned: make(chan error, 1), before: runtime.NumGoroutine(), patience: patience}
 	opt.Port = worker.Port{
 		Ready: d.ready, Take: d.take,
 		Live:     func(l *worker.Launch) string { return d.live(l) },
-		Report:   func(o worker.Outcome) { d.outcomes <- o },
+		Report:   func(o worker.Outcome) { d.answer(o); d.outcomes <- o },
 		Progress: func(p worker.Progress) { d.progress <- p },
 		Done:     func() { close(d.done) },
 	}

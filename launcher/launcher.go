@@ -251,8 +251,8 @@ func (l *Launcher) launch(order *worker.Launch, runs *sync.WaitGroup) {
 			l.reported[order.ReceiptID] = true
 			l.mu.Unlock()
 		}
+		l.forget(order.ReceiptID) // before the report: it may be answered at once, by a delivery of the same receipt
 		l.opt.Port.Report(outcome)
-		l.forget(order.ReceiptID)
 	})
 }
 
