@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -237,20 +236,18 @@ func syncDir(dir string) error {
 // fillNew writes the first rows of a file that rota makes.
 func fillNew(o Options, path, fileID string) func(*session) error {
 	return func(s *session) error {
-		ctx := context.Background()
 		for _, q := range []string{
 			fmt.Sprintf("PRAGMA application_id=%d", applicationID),
 			"PRAGMA journal_mode=WAL",
 			"BEGIN IMMEDIATE", cronTablesSQL, rotaTablesSQL,
 		} {
-			if _, err := s.conn.ExecContext(ctx, q); err != nil {
+			if err := s.exec(q); err != nil {
 				return err
 			}
 		}
 		if err := writeMeta(s, firstMeta(o, path, fileID)); err != nil {
 			return err
 		}
-		_, err := s.conn.ExecContext(ctx, "COMMIT")
-		return err
+		return s.exec("COMMIT")
 	}
 }

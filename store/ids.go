@@ -1,7 +1,10 @@
 package store
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -121,4 +124,17 @@ func InternalRunID(jobID string, startedAtMs int64, receiptID, publicID string) 
 		id += ":" + publicID
 	}
 	return id
+}
+
+// TaskID is the key of a history row: made from the run, so that the same end
+// cannot be recorded twice, and rising with time (a UUID of version 7), so that
+// the rows of one time share the pages of its index. nth tells rows of one
+// receipt and millisecond apart.
+func TaskID(receiptID string, runAtMs, nth int64) string {
+	sum := sha256.Sum256([]byte(receiptID + "\x00" + strconv.FormatInt(runAtMs, 10) + "\x00" + strconv.FormatInt(nth, 10)))
+	binary.BigEndian.PutUint64(sum[:8], uint64(runAtMs)<<16|uint64(sum[6])<<8|uint64(sum[7]))
+	sum[6] = sum[6]&0x0f | 0x70
+	sum[8] = sum[8]&0x3f | 0x80
+	h := hex.EncodeToString(sum[:16])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:32]
 }

@@ -1,9 +1,6 @@
 package store
 
-import (
-	"database/sql"
-	"encoding/json"
-)
+import "encoding/json"
 
 // JobRow is one row of cron_jobs. The JSON columns are the truth; the copies
 // beside them are written from it and read by nobody here.
@@ -119,4 +116,9 @@ func DeleteJob(t *Tx, jobID string) error {
 }
 
 // orNull stores an empty text as NULL, which is how the tables say "unset".
-func orNull(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

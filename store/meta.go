@@ -70,7 +70,7 @@ func newFileID() string {
 
 func writeMeta(s *session, meta map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(meta)) {
-		err := s.exec("INSERT INTO rota_meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, meta[key])
+		_, err := s.conn.exec("INSERT INTO rota_meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, meta[key])
 		if err != nil {
 			return err
 		}

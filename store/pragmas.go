@@ -1,8 +1,6 @@
 package store
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -74,12 +72,8 @@ const (
 	modeRead
 )
 
-// session is the one open connection and its prepared statements.
-type session struct {
-	db    *sql.DB
-	conn  *sql.Conn
-	stmts *statements
-}
+// session is the one open connection, with its settings.
+type session struct{ conn *connection }
 
 // dsn builds the connection string. The path is data in it, never text: a "?"
 // or "#" in a directory name would otherwise end it early.
@@ -102,17 +96,11 @@ func dsn(path string, mode sessionMode) string {
 }
 
 func openSession(path string, mode sessionMode, d Durability) (*session, error) {
-	connector, err := sqlite.NewConnector(dsn(path, mode))
+	conn, err := connect(dsn(path, mode))
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(1)
-	conn, err := db.Conn(context.Background())
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	s := &session{db: db, conn: conn, stmts: newStatements(conn)}
+	s := &session{conn}
 	for _, p := range settings(d) {
 		if mode == modeRead && p.name == "locking_mode" {
 			continue
@@ -124,10 +112,7 @@ func openSession(path string, mode sessionMode, d Durability) (*session, error) 
 	return s, nil
 }
 
-// close ends the connection. An open transaction is rolled back by it.
-func (s *session) close() error {
-	return errors.Join(s.stmts.close(), s.conn.Close(), s.db.Close())
-}
+func (s *session) close() error { return s.conn.close() }
 
 // assertSettings reads every setting back, and the journal mode with them.
 func (s *session) assertSettings(d Durability, journal string) error {
@@ -144,41 +129,48 @@ func (s *session) assertSettings(d Durability, journal string) error {
 	return nil
 }
 
-// text reads one value as text.
+// one reads the only row of a result.
+func (s *session) one(query string, args []any, dest ...any) error {
+	rows := 0
+	stopped, err := s.conn.query(query, args, func(scan func(...any) error) error {
+		rows++
+		return scan(dest...)
+	})
+	switch {
+	case stopped != nil:
+		return stopped
+	case err == nil && rows != 1:
+		return fmt.Errorf("%s gave %d rows", query, rows)
+	}
+	return err
+}
+
+// text reads one value as text, whatever it is.
 func (s *session) text(query string, args ...any) (string, error) {
 	var v string
-	err := s.conn.QueryRowContext(context.Background(), query, args...).Scan(&v)
+	err := s.one(query, args, &v)
 	return v, err
 }
 
 func (s *session) number(query string, args ...any) (int64, error) {
 	var v int64
-	err := s.conn.QueryRowContext(context.Background(), query, args...).Scan(&v)
+	err := s.one(query, args, &v)
 	return v, err
 }
 
 // pairs reads a bounded result of two text columns.
 func (s *session) pairs(query string) ([][2]string, error) {
-	rows, err := s.conn.QueryContext(context.Background(), query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var all [][2]string
-	for rows.Next() {
-		var p [2]string
-		if err := rows.Scan(&p[0], &p[1]); err != nil {
-			return nil, err
-		}
-		all = append(all, p)
-	}
-	return all, rows.Err()
+	stopped, err := s.conn.query(query, nil, func(scan func(...any) error) error {
+		var pair [2]string
+		err := scan(&pair[0], &pair[1])
+		all = append(all, pair)
+		return err
+	})
+	return all, errors.Join(stopped, err)
 }
 
-func (s *session) exec(query string, args ...any) error {
-	_, err := s.conn.ExecContext(context.Background(), query, args...)
-	return err
-}
+func (s *session) exec(query string) error { return s.conn.script(query) }
 
 // keepWAL says whether the -wal file stays when the connection closes. It stays
 // until the clean mark is on the disk: a file that says "not clean" and has no
@@ -188,15 +180,13 @@ func (s *session) keepWAL(keep bool) error {
 	if keep {
 		mode = 1
 	}
-	return s.conn.Raw(func(c any) error {
-		_, err := c.(sqlite.FileControl).FileControlPersistWAL("main", mode)
-		return err
-	})
+	_, err := s.conn.driver.(sqlite.FileControl).FileControlPersistWAL("main", mode)
+	return err
 }
 
 // checkpoint runs one checkpoint and says what it left.
 func (s *session) checkpoint(kind string) (Checkpoint, error) {
 	var busy, frames, moved int
-	err := s.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint("+kind+")").Scan(&busy, &frames, &moved)
+	err := s.one("PRAGMA wal_checkpoint("+kind+")", nil, &busy, &frames, &moved)
 	return Checkpoint{WALFrames: frames, Moved: moved, Busy: busy != 0}, err
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,8 +102,7 @@ func TestConnectionString(t *testing.T) {
 
 func TestDefensiveModeIsOn(t *testing.T) {
 	s := mustOpen(t, options(filepath.Join(t.TempDir(), "rota.sqlite")))
-	_, err := s.session.conn.ExecContext(context.Background(), "UPDATE sqlite_dbpage SET data = zeroblob(4096) WHERE pgno = 1")
-	if err == nil {
+	if err := s.session.exec("UPDATE sqlite_dbpage SET data = zeroblob(4096) WHERE pgno = 1"); err == nil {
 		t.Error("raw pages can be written")
 	}
 	mustClose(t, s)
@@ -113,15 +111,9 @@ func TestDefensiveModeIsOn(t *testing.T) {
 // The driver's own lists must have what the settings rely on.
 func TestTheDriverCanKeepTheLog(t *testing.T) {
 	s := mustOpen(t, options(filepath.Join(t.TempDir(), "rota.sqlite")))
-	err := s.session.conn.Raw(func(c any) error {
-		mode, err := c.(sqlite.FileControl).FileControlPersistWAL("main", -1)
-		if mode != 1 {
-			t.Errorf("the -wal file would not stay: mode %d", mode)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
+	mode, err := s.session.conn.driver.(sqlite.FileControl).FileControlPersistWAL("main", -1)
+	if err != nil || mode != 1 {
+		t.Errorf("the -wal file would not stay: mode %d, %v", mode, err)
 	}
 	mustClose(t, s)
 }

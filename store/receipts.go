@@ -1,7 +1,5 @@
 package store
 
-import "database/sql"
-
 // Receipt statuses. "running" covers a request that waits and a run that is
 // active: the job's state says which.
 const (
@@ -99,4 +97,9 @@ func FinishReceipt(t *Tx, id, status string, finishedAtMs int64, errorText strin
 }
 
 // null is an optional integer column.
-func null(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: n != 0} }
+func null(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}

@@ -1,51 +1,9 @@
 package store
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 )
-
-// statements prepares a query once per text and connection. Query texts are
-// constants of this package and its filters' few combinations, so there is no
-// need to forget any.
-type statements struct {
-	conn    *sql.Conn
-	byQuery map[string]*sql.Stmt
-}
-
-func newStatements(conn *sql.Conn) *statements {
-	return &statements{conn: conn, byQuery: map[string]*sql.Stmt{}}
-}
-
-func (c *statements) get(query string) (*sql.Stmt, error) {
-	if stmt, ok := c.byQuery[query]; ok {
-		return stmt, nil
-	}
-	stmt, err := c.conn.PrepareContext(context.Background(), query)
-	if err == nil {
-		c.byQuery[query] = stmt
-	}
-	return stmt, err
-}
-
-func (c *statements) exec(query string, args ...any) (sql.Result, error) {
-	stmt, err := c.get(query)
-	if err != nil {
-		return nil, err
-	}
-	return stmt.ExecContext(context.Background(), args...)
-}
-
-func (c *statements) close() error {
-	var errs error
-	for _, stmt := range c.byQuery {
-		errs = errors.Join(errs, stmt.Close())
-	}
-	clear(c.byQuery)
-	return errs
-}
 
 // Tx is one transaction on the one connection. It ends with Commit or Rollback
 // and is of no use afterwards.
@@ -73,7 +31,7 @@ func (s *Store) Begin() (*Tx, error) {
 	if s.fenced != "" {
 		query = "BEGIN"
 	}
-	if _, err := s.session.stmts.exec(query); err != nil {
+	if _, err := s.session.conn.exec(query); err != nil {
 		return nil, wrap("begin", s.path, err)
 	}
 	s.tx = &Tx{s: s}
@@ -129,11 +87,7 @@ func (t *Tx) Exec(query string, args ...any) (changed int64, err error) {
 	if err := t.s.fault("exec"); err != nil {
 		return 0, t.fail("exec", err)
 	}
-	result, err := t.s.session.stmts.exec(query, args...)
-	if err != nil {
-		return 0, t.fail("exec", err)
-	}
-	changed, err = result.RowsAffected()
+	changed, err = t.s.session.conn.exec(query, args...)
 	return changed, t.fail("exec", err)
 }
 
@@ -144,20 +98,11 @@ func (t *Tx) Query(query string, args []any, scan func(scan func(dest ...any) er
 	if err := t.usable("query"); err != nil {
 		return err
 	}
-	stmt, err := t.s.session.stmts.get(query)
-	if err != nil {
-		return t.fail("query", err)
+	stopped, err := t.s.session.conn.query(query, args, scan)
+	if stopped != nil {
+		return also(stopped, t.fail("query", err))
 	}
-	rows, err := stmt.QueryContext(context.Background(), args...)
-	if err != nil {
-		return t.fail("query", err)
-	}
-	for rows.Next() {
-		if err := scan(rows.Scan); err != nil {
-			return also(err, t.fail("query", rows.Close()))
-		}
-	}
-	return t.fail("query", errors.Join(rows.Err(), rows.Close()))
+	return t.fail("query", err)
 }
 
 // savepointName is the same for all: savepoints are not nested.
@@ -211,7 +156,7 @@ func (t *Tx) closesSavepoint() error {
 func (t *Tx) onSavepoint(query string) error {
 	err := t.s.fault("savepoint")
 	if err == nil {
-		_, err = t.s.session.stmts.exec(query)
+		_, err = t.s.session.conn.exec(query)
 	}
 	if err == nil {
 		return nil
@@ -240,7 +185,7 @@ func (t *Tx) Commit() error {
 	if err := t.s.fault("commit-lost"); err != nil {
 		return also(t.unknown(err), t.Rollback())
 	}
-	if _, err := t.s.session.stmts.exec("COMMIT"); err != nil {
+	if _, err := t.s.session.conn.exec("COMMIT"); err != nil {
 		if Class(err) == IO {
 			t.end()
 			return t.unknown(err)
@@ -274,7 +219,7 @@ func (t *Tx) Rollback() error {
 		return misuse("rollback", t.s.path, "the transaction has ended")
 	}
 	t.end()
-	_, err := t.s.session.stmts.exec("ROLLBACK")
+	_, err := t.s.session.conn.exec("ROLLBACK")
 	if err == nil || t.failed != nil && Class(err) == Other {
 		return nil
 	}

@@ -231,15 +231,15 @@ func TestStatementsArePreparedOnce(t *testing.T) {
 		}
 	}
 	one("SELECT ?")
-	prepared := len(s.session.stmts.byQuery)
-	kept, err := s.session.stmts.get("SELECT ?")
+	prepared := len(s.session.conn.byQuery)
+	kept, err := s.session.conn.prepared("SELECT ?")
 	if err != nil {
 		t.Fatal(err)
 	}
 	one("SELECT ?")
-	again, err := s.session.stmts.get("SELECT ?")
-	if err != nil || again != kept || len(s.session.stmts.byQuery) != prepared {
-		t.Errorf("the same text was prepared again (%d statements, then %d; %v)", prepared, len(s.session.stmts.byQuery), err)
+	again, err := s.session.conn.prepared("SELECT ?")
+	if err != nil || again != kept || len(s.session.conn.byQuery) != prepared {
+		t.Errorf("the same text was prepared again (%d statements, then %d; %v)", prepared, len(s.session.conn.byQuery), err)
 	}
 	mustClose(t, s)
 }

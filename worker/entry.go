@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"strconv"
 
@@ -137,12 +135,12 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 	}
 	t.wrote, t.marks.ended = true, true
 	t.st.grown = t.st.grown.Put(r.JobID, struct{}{})
-	end := e.RunAtMs
+	nth := int64(0)
 	if r.ActiveAtMs == 0 { // nothing ran: the same attempt may be refused again in this very millisecond
-		end = -t.st.seq
+		nth = t.st.seq
 	}
 	err = store.InsertHistory(t.tx, store.HistoryRow{
-		TaskID: taskID(r.ReceiptID, end), JobID: r.JobID, AgentID: agent,
+		TaskID: store.TaskID(r.ReceiptID, e.RunAtMs, nth), JobID: r.JobID, AgentID: agent,
 		RunID:  store.InternalRunID(r.JobID, e.RunAtMs, r.ReceiptID, public),
 		Status: e.taskStatus(), StartedAtMs: e.RunAtMs, EndedAtMs: endedAtMs,
 		CleanupMs: endedAtMs + int64(t.cfg.HistoryDays)*dayMs,
@@ -156,14 +154,6 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 }
 
 const dayMs = 86_400_000
-
-// taskID is the key of a history row: made from the run, so that the same end
-// cannot be recorded twice.
-func taskID(receiptID string, runAtMs int64) string {
-	sum := sha256.Sum256([]byte(receiptID + "\x00" + strconv.FormatInt(runAtMs, 10)))
-	h := hex.EncodeToString(sum[:16])
-	return h[:8] + "-" + h[8:12] + "-8" + h[13:16] + "-a" + h[17:20] + "-" + h[20:32]
-}
 
 // nothingIntended is the delivery of a run that had none to make, as clients
 // read it; rows leave it out.
