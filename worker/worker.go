@@ -63,6 +63,7 @@ type Worker struct {
 	launcher chan struct{} // closed by Port.Done
 
 	turns, committedTurns atomic.Int64
+	saturation            saturation
 
 	// What follows belongs to the goroutine of Run.
 	st      state
@@ -125,11 +126,14 @@ func (w *Worker) Ready() <-chan struct{} { return w.ready }
 type Stats struct {
 	Turns   int64 // transactions begun
 	Commits int64 // of these, committed: what costs a sync each
+	// Saturation is the share of the last ten to twenty seconds that the loop
+	// worked and did not wait, from 0 to 1. Near 1 answers begin to queue.
+	Saturation float64
 }
 
-// Stats is a pair of counters for measurements.
+// Stats is how busy the worker is.
 func (w *Worker) Stats() Stats {
-	return Stats{Turns: w.turns.Load(), Commits: w.committedTurns.Load()}
+	return Stats{Turns: w.turns.Load(), Commits: w.committedTurns.Load(), Saturation: w.saturation.value(w.clock.MonoMs())}
 }
 
 // Fenced says why the file is shown and not written, "" when it is served.
@@ -233,6 +237,7 @@ func errStopping() error {
 // when the database can no longer be served.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.finish()
+	w.saturation.turnTo(true, w.clock.MonoMs())
 	if err := w.start(); err != nil {
 		return err
 	}
@@ -250,7 +255,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		w.upkeep(!more)
 		if !more {
+			w.saturation.turnTo(false, w.clock.MonoMs())
 			w.sleep(ctx)
+			w.saturation.turnTo(true, w.clock.MonoMs())
 		}
 	}
 }
