@@ -2,35 +2,35 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/rota-scheduler/rota/launcher"
 	"github.com/rota-scheduler/rota/store"
-	"github.com/rota-scheduler/rota/worker"
 )
 
 // benchFlags are the flags of rota bench.
 type benchFlags struct {
 	runs, inFlight int
+	jobs, receipts int
+	history        int
+	rate           int
+	burst          int
+	processes      bool
 	durability     string
 	keep           string
 }
 
-// benchAnswer is what rota bench prints. Late is the time from asking for a
-// run to its start: one commit and the way to the launcher.
+// benchAnswer is what rota bench prints of a stream of runs. Late is the time
+// from asking for a run to the answer, which is a commit; Done the time from
+// asking to the recorded end.
 type benchAnswer struct {
 	Runs          int     `json:"runs"`
 	InFlight      int     `json:"inFlight"`
+	Jobs          int     `json:"jobs"`
+	Receipts      int     `json:"receiptsPerJob"`
+	History       int     `json:"history"`
+	Processes     bool    `json:"processes"`
 	Durability    string  `json:"durability"`
 	Seconds       float64 `json:"seconds"`
 	RunsPerSecond float64 `json:"runsPerSecond"`
@@ -38,8 +38,12 @@ type benchAnswer struct {
 	CommitsPerRun float64 `json:"commitsPerRun"`
 	LateP50Ms     float64 `json:"lateP50Ms"`
 	LateP99Ms     float64 `json:"lateP99Ms"`
-	BytesPerRun   float64 `json:"bytesPerRun"` // growth of the file and its log
-	File          string  `json:"file,omitempty"`
+	DoneP50Ms     float64 `json:"doneP50Ms"`
+	DoneP99Ms     float64 `json:"doneP99Ms"`
+	BytesPerRun   float64 `json:"bytesPerRun"` // growth of the file, its log moved into it
+	Saturation    float64 `json:"saturation"`  // of the worker's loop, from 0 to 1
+	countedPerRun
+	File string `json:"file,omitempty"`
 }
 
 func newBenchCommand(a *app) *cobra.Command {
@@ -47,12 +51,24 @@ func newBenchCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure how many durable runs this machine takes a second",
-		Long: `Measure the whole path of a run (request, activation, launch, outcome,
-history) on a scratch file, with the daemon's own rows, codec, events and
-retention, and an executor that does nothing. The result is one JSON object.`,
+		Long: `Measure the whole path of a run (request, activation, launch log, launch,
+outcome, history) with the daemon's own rows, codec, events and retention, on a
+scratch file that holds the jobs and the ledger of some months. What the jobs
+run does nothing, or is a real process with --processes. The result is one JSON
+object.
+
+--burst N measures instead how late N jobs start that are due in one second.
+With --processes each of them is a process that tells its own time, and a bare
+loop of as many starts is measured beside it.`,
 		Args: argsBetween(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.alwaysJSON = true
+			if f.burst > 0 && !cmd.Flags().Changed("inflight") {
+				f.inFlight = f.burst
+			}
+			if f.burst > 0 && !cmd.Flags().Changed("jobs") {
+				f.jobs = f.burst
+			}
 			answer, err := bench(cmd.Context(), f)
 			if err != nil {
 				return err
@@ -65,158 +81,92 @@ retention, and an executor that does nothing. The result is one JSON object.`,
 	flags.Bool("json", true, "print JSON, which it always does")
 	flags.IntVar(&f.runs, "runs", 5000, "how many runs")
 	flags.IntVar(&f.inFlight, "inflight", 256, "how many are under way at once")
+	flags.IntVar(&f.jobs, "jobs", 1000, "how many jobs the file has")
+	flags.IntVar(&f.receipts, "receipts", 16, "how many finished receipts each job has")
+	flags.IntVar(&f.history, "history", 16_000, "how many finished runs the history has")
+	flags.IntVar(&f.rate, "rate", 0, "ask for so many runs a second; 0 = as many as it takes")
+	flags.IntVar(&f.burst, "burst", 0, "measure how late so many jobs start that are due in one second")
+	flags.BoolVar(&f.processes, "processes", false, "start a real process for each run")
 	flags.StringVar(&f.durability, "durability", "full", "full or normal")
 	flags.StringVar(&f.keep, "keep", "", "keep the database under this name")
 	return cmd
 }
 
-// bench wires a worker and a launcher as serve does, and keeps inFlight
-// callers busy until the runs are done.
-func bench(ctx context.Context, f benchFlags) (benchAnswer, error) {
-	if f.runs < 1 || f.inFlight < 1 || f.inFlight > 10_000 {
-		return benchAnswer{}, usage("--runs is at least 1, --inflight from 1 to 10000")
+// benchLimits are the largest values of the flags: beyond them the answer would
+// be that the machine is too small.
+var benchLimits = []struct {
+	name  string
+	value func(*benchFlags) int
+	min   int
+	max   int
+}{
+	{"runs", func(f *benchFlags) int { return f.runs }, 1, 100_000_000},
+	{"inflight", func(f *benchFlags) int { return f.inFlight }, 1, 10_000},
+	{"jobs", func(f *benchFlags) int { return f.jobs }, 1, 100_000},
+	{"receipts", func(f *benchFlags) int { return f.receipts }, 0, 1000},
+	{"history", func(f *benchFlags) int { return f.history }, 0, 10_000_000},
+	{"rate", func(f *benchFlags) int { return f.rate }, 0, 1_000_000},
+	{"burst", func(f *benchFlags) int { return f.burst }, 0, 10_000},
+}
+
+// check refuses what cannot be measured.
+func (f *benchFlags) check() error {
+	for _, l := range benchLimits {
+		if n := l.value(f); n < l.min || n > l.max {
+			return usage("--%s is from %d to %d", l.name, l.min, l.max)
+		}
+	}
+	if f.burst == 0 && f.jobs < f.inFlight {
+		return usage("--jobs %d: a job has one run at a time, so --inflight %d needs as many jobs", f.jobs, f.inFlight)
+	}
+	if f.burst > f.jobs {
+		return usage("--jobs %d: --burst %d needs as many jobs", f.jobs, f.burst)
+	}
+	return nil
+}
+
+// bench measures one of the two things.
+func bench(ctx context.Context, f benchFlags) (any, error) {
+	if err := f.check(); err != nil {
+		return nil, err
 	}
 	durability, err := chooseDurability(f.durability, "")
 	if err != nil {
-		return benchAnswer{}, err
+		return nil, err
 	}
-	path := f.keep
-	if path == "" {
-		dir, err := os.MkdirTemp("", "rota-bench-")
-		if err != nil {
-			return benchAnswer{}, err
-		}
-		defer os.RemoveAll(dir)
-		path = filepath.Join(dir, "rota.sqlite")
-	} else if _, err := os.Stat(path); err == nil {
-		return benchAnswer{}, usage("--keep %s: there is a file of that name already", path)
+	if f.burst > 0 {
+		return benchBurst(ctx, f, durability)
 	}
-	s, err := store.Open(store.Options{Path: path, Durability: durability, Holder: "rota bench", Version: programVersion(), NowMs: time.Now().UnixMilli()})
-	if err != nil {
-		return benchAnswer{}, openFailure(err)
-	}
-	cfg := worker.DefaultConfig()
-	cfg.MaxConcurrent = f.inFlight
-	log := slog.New(slog.DiscardHandler)
-	w := worker.New(worker.Options{Store: s, Config: cfg, BootID: "bench", LogID: "log", PID: os.Getpid(), Log: log})
-	l, err := launcher.New(launcher.Options{Port: w.Port(), Executors: map[string]launcher.Executor{"command": launcher.Noop{}}, Log: log})
-	if err != nil {
-		return benchAnswer{}, errors.Join(err, s.Close())
-	}
-	stop, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var parts sync.WaitGroup
-	var workerErr error
-	parts.Go(func() { workerErr = w.Run(stop) })
-	parts.Go(func() { _ = l.Run(stop) })
-	answer, err := benchRuns(ctx, w, f)
-	cancel()
-	parts.Wait()
-	answer.Durability = durability.String()
-	answer.BytesPerRun = float64(sizeOf(path)+sizeOf(path+"-wal")) / float64(f.runs)
-	if f.keep != "" {
-		answer.File = path
-	}
-	return answer, errors.Join(err, workerErr, s.Close())
+	return benchStream(ctx, f, durability)
 }
 
-func sizeOf(path string) int64 {
-	st, err := os.Stat(path)
+// benchStream keeps callers busy until the runs are done.
+func benchStream(ctx context.Context, f benchFlags, durability store.Durability) (answer benchAnswer, err error) {
+	r, err := newBenchRig(f, durability, 0, nil)
 	if err != nil {
-		return 0
+		return answer, err
 	}
-	return st.Size()
-}
-
-// benchRuns asks for the runs and waits for their ends.
-func benchRuns(ctx context.Context, w *worker.Worker, f benchFlags) (benchAnswer, error) {
-	ids := make([]string, min(f.inFlight, f.runs))
-	for i := range ids {
-		ids[i] = uuid.NewString()
-		params := fmt.Sprintf(`{"name":"bench %d","schedule":{"kind":"every","everyMs":86400000},"payload":{"kind":"command","argv":["/bin/true"]}}`, i)
-		if _, err := w.Add(ctx, worker.AddJob{ID: ids[i], Params: []byte(params)}); err != nil {
-			return benchAnswer{}, err
-		}
+	defer func() { err = r.close(err) }()
+	grown := sizeOf(r.path)
+	if err := r.start(ctx); err != nil {
+		return answer, err
 	}
-	ends := newEnds(w, ids)
-	defer ends.close()
-	before, begin := w.Stats(), time.Now()
-	lates := make([][]time.Duration, len(ids))
-	failures := make(chan error, len(ids))
-	var callers sync.WaitGroup
-	for i, id := range ids {
-		share := f.runs / len(ids)
-		if i < f.runs%len(ids) {
-			share++
-		}
-		callers.Go(func() {
-			for range share {
-				asked := time.Now()
-				if _, err := w.RunNow(ctx, worker.RunJob{ID: id, Mode: "force", Key: uuid.NewString()}); err != nil {
-					failures <- err
-					return
-				}
-				lates[i] = append(lates[i], time.Since(asked))
-				if err := ends.wait(ctx, id); err != nil {
-					failures <- err
-					return
-				}
-			}
-		})
+	before, counts, begin := r.worker.Stats(), countNow(), time.Now()
+	late, done, err := r.stream(ctx, f)
+	if err != nil {
+		return answer, err
 	}
-	callers.Wait()
-	took := time.Since(begin)
-	select {
-	case err := <-failures:
-		return benchAnswer{}, err
-	default:
+	took, counted, after := time.Since(begin), countNow().since(counts).perRun(f.runs), r.worker.Stats()
+	if err := r.stop(); err != nil {
+		return answer, err
 	}
-	all := slices.Concat(lates...)
-	slices.Sort(all)
-	commits := w.Stats().Commits - before.Commits
+	commits := after.Commits - before.Commits
 	return benchAnswer{
-		Runs: f.runs, InFlight: f.inFlight, Seconds: took.Seconds(), RunsPerSecond: float64(f.runs) / took.Seconds(),
+		Runs: f.runs, InFlight: f.inFlight, Jobs: f.jobs, Receipts: f.receipts, History: f.history, Processes: f.processes,
+		Durability: durability.String(), Seconds: took.Seconds(), RunsPerSecond: float64(f.runs) / took.Seconds(),
 		Commits: commits, CommitsPerRun: float64(commits) / float64(f.runs),
-		LateP50Ms: ms(all[len(all)/2]), LateP99Ms: ms(all[len(all)*99/100]),
+		LateP50Ms: late.ms(50), LateP99Ms: late.ms(99), DoneP50Ms: done.ms(50), DoneP99Ms: done.ms(99),
+		BytesPerRun: float64(sizeOf(r.path)-grown) / float64(f.runs),
+		Saturation:  after.Saturation, countedPerRun: counted, File: f.keep,
 	}, nil
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// ends tells each caller when the run of its job has ended.
-type ends struct {
-	sub  *worker.Subscription
-	jobs map[string]chan struct{} // buffered by one: a job has one open run
-	lost chan struct{}
-}
-
-func newEnds(w *worker.Worker, ids []string) *ends {
-	e := &ends{sub: w.Subscribe(1 << 16), jobs: make(map[string]chan struct{}, len(ids)), lost: make(chan struct{})}
-	for _, id := range ids {
-		e.jobs[id] = make(chan struct{}, 1)
-	}
-	go func() { // ends with the subscription
-		for ev := range e.sub.C {
-			if ev.Kind == worker.EventFinished {
-				e.jobs[ev.JobID] <- struct{}{}
-			}
-			if e.sub.Lost() {
-				close(e.lost)
-				return
-			}
-		}
-	}()
-	return e
-}
-
-func (e *ends) wait(ctx context.Context, id string) error {
-	select {
-	case <-e.jobs[id]:
-		return nil
-	case <-e.lost:
-		return errors.New("the benchmark did not keep up with its events")
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (e *ends) close() { e.sub.Close() }

@@ -24,12 +24,13 @@ var importRules = map[string][]string{
 	"schedule":         {},
 	"store/rawjson":    {},
 	"store":            {"store/rawjson"},
+	"store/aged":       {"store", "store/rawjson"},
 	"worker/failpoint": {},
 	"worker/job":       {"schedule", "store/rawjson"},
 	"worker":           {"schedule", "store", "store/rawjson", "worker/job", "worker/failpoint"},
 	"launcher":         {"schedule", "worker", "worker/job", "worker/failpoint"},
 	"host":             {"schedule", "store/rawjson", "worker", "worker/job"}, // rawjson edits bytes and knows no database
-	"cmd/rota":         {"schedule", "store", "store/rawjson", "worker", "worker/job", "worker/failpoint", "launcher", "host"},
+	"cmd/rota":         {"schedule", "store", "store/aged", "store/rawjson", "worker", "worker/job", "worker/failpoint", "launcher", "host"},
 }
 
 // moduleOwners name the one package that imports each other module.
