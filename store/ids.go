@@ -23,24 +23,31 @@ const (
 // and never from the time the worker woke up. again names a slot that was
 // deliberately opened a second time; empty otherwise.
 func SlotID(storeKey, jobID string, slotMs int64, again string) string {
-	parts := []any{storeKey, jobID, slotMs}
+	text := append(idText(storeKey, jobID), ',')
+	text = strconv.AppendInt(text, slotMs, 10)
 	if again != "" {
-		parts = append(parts, again)
+		text = rawjson.AppendString(append(text, ','), again)
 	}
-	return slotPrefix + encodeID(parts)
+	return encodeID(slotPrefix, append(text, ']'))
 }
 
 // ManualID is the receipt id of a manual run.
 func ManualID(storeKey, jobID, mode, key string) string {
-	return manualPrefix + encodeID([]any{storeKey, jobID, mode, key})
+	text := rawjson.AppendString(append(idText(storeKey, jobID), ','), mode)
+	text = rawjson.AppendString(append(text, ','), key)
+	return encodeID(manualPrefix, append(text, ']'))
 }
 
-func encodeID(parts []any) string {
-	raw, err := rawjson.Encode(parts)
-	if err != nil {
-		panic("store: ids are made of text and integers: " + err.Error())
-	}
-	return base64.RawURLEncoding.EncodeToString(raw)
+// idText begins the JSON array that an id holds.
+func idText(storeKey, jobID string) []byte {
+	text := append(make([]byte, 0, 128), '[')
+	text = rawjson.AppendString(text, storeKey)
+	return rawjson.AppendString(append(text, ','), jobID)
+}
+
+func encodeID(prefix string, text []byte) string {
+	id := append(make([]byte, 0, len(prefix)+base64.RawURLEncoding.EncodedLen(len(text))), prefix...)
+	return string(base64.RawURLEncoding.AppendEncode(id, text))
 }
 
 // RunKey is what a receipt id says. A zero Kind means an id of another kind

@@ -2,6 +2,9 @@ package store
 
 import (
 	"encoding/json"
+	"strconv"
+
+	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
 // SlotRow is one row of rota_slots: a range of slots of one job that one rule
@@ -69,28 +72,75 @@ type EventRow struct {
 	SlotMs int64
 	Status string
 	Detail json.RawMessage
+	// Task is the history row that Detail names as its "task", as far as it is
+	// read here; nil where it names none, or retention took it. It is not
+	// repeated in the event, which would double what a run's end writes.
+	Task *HistoryRow
 }
 
-// InsertEvent adds an event.
-func InsertEvent(t *Tx, e EventRow) error {
+// InsertEvents adds the events of a turn, in one statement: so a commit of many
+// runs binds one argument, where each event would bind eight.
+func InsertEvents(t *Tx, events []EventRow) error {
+	if len(events) == 0 {
+		return nil
+	}
+	rows := append(t.s.scratch[:0], '[')
+	for i := range events {
+		if i > 0 {
+			rows = append(rows, ',')
+		}
+		rows = events[i].appendJSON(rows)
+	}
+	rows = append(rows, ']')
+	t.s.scratch = rows
 	_, err := t.Exec(`INSERT INTO rota_events (seq, at_ms, kind, job_id, run_id, slot_ms, status, detail)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, e.Seq, e.AtMs, e.Kind, orNull(e.JobID), orNull(e.RunID),
-		null(e.SlotMs), orNull(e.Status), orNull(string(e.Detail)))
+		SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7
+		FROM json_each(CAST(? AS TEXT))`, rows)
 	return err
+}
+
+// appendJSON writes the row as an array of its columns.
+func (e *EventRow) appendJSON(b []byte) []byte {
+	b = strconv.AppendInt(append(b, '['), e.Seq, 10)
+	b = strconv.AppendInt(append(b, ','), e.AtMs, 10)
+	b = rawjson.AppendString(append(b, ','), e.Kind)
+	b = appendTextOrNull(b, e.JobID)
+	b = appendTextOrNull(b, e.RunID)
+	if e.SlotMs == 0 {
+		b = append(b, ",null"...)
+	} else {
+		b = strconv.AppendInt(append(b, ','), e.SlotMs, 10)
+	}
+	b = appendTextOrNull(b, e.Status)
+	return append(appendTextOrNull(b, string(e.Detail)), ']')
+}
+
+func appendTextOrNull(b []byte, text string) []byte {
+	if text == "" {
+		return append(b, ",null"...)
+	}
+	return rawjson.AppendString(append(b, ','), text)
 }
 
 // EventsAfter reads events in order; the caller asks for more than it needs to
 // keep a commit together.
 func EventsAfter(t *Tx, seq int64, limit int) ([]EventRow, error) {
 	var out []EventRow
-	err := t.Query(`SELECT seq, at_ms, kind, coalesce(job_id, ''), coalesce(run_id, ''), coalesce(slot_ms, 0),
-		coalesce(status, ''), coalesce(detail, '') FROM rota_events WHERE seq > ? ORDER BY seq LIMIT ?`,
+	err := t.Query(`SELECT e.seq, e.at_ms, e.kind, coalesce(e.job_id, ''), coalesce(e.run_id, ''), coalesce(e.slot_ms, 0),
+		coalesce(e.status, ''), coalesce(e.detail, ''), coalesce(h.task_id, ''), coalesce(h.ended_at, 0), coalesce(h.detail_json, '')
+		FROM rota_events e LEFT JOIN task_runs h ON h.task_id = e.detail ->> '$.task'
+		WHERE e.seq > ? ORDER BY e.seq LIMIT ?`,
 		[]any{seq, limit}, func(scan func(...any) error) error {
 			var e EventRow
-			var detail string
-			err := scan(&e.Seq, &e.AtMs, &e.Kind, &e.JobID, &e.RunID, &e.SlotMs, &e.Status, &detail)
+			var h HistoryRow
+			var detail, task string
+			err := scan(&e.Seq, &e.AtMs, &e.Kind, &e.JobID, &e.RunID, &e.SlotMs, &e.Status, &detail, &h.TaskID, &h.EndedAtMs, &task)
 			if detail != "" {
 				e.Detail = json.RawMessage(detail)
+			}
+			if h.TaskID != "" {
+				h.JobID, h.Detail = e.JobID, json.RawMessage(task)
+				e.Task = &h
 			}
 			out = append(out, e)
 			return err

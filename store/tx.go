@@ -13,7 +13,11 @@ type Tx struct {
 	savepoint bool
 	refused   bool // a write met the fence and is not undone yet
 	done      bool
+	writes    int64
 }
+
+// Writes counts the statements that may have changed rows.
+func (t *Tx) Writes() int64 { return t.writes }
 
 // Begin starts a transaction with the write lock already taken, so that no
 // later statement can be refused it. On a fenced file it can only read.
@@ -87,6 +91,7 @@ func (t *Tx) Exec(query string, args ...any) (changed int64, err error) {
 	if err := t.s.fault("exec"); err != nil {
 		return 0, t.fail("exec", err)
 	}
+	t.writes++
 	changed, err = t.s.session.conn.exec(query, args...)
 	return changed, t.fail("exec", err)
 }

@@ -139,8 +139,9 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 	if r.ActiveAtMs == 0 { // nothing ran: the same attempt may be refused again in this very millisecond
 		nth = t.st.seq
 	}
+	taskID := store.TaskID(r.ReceiptID, e.RunAtMs, nth)
 	err = store.InsertHistory(t.tx, store.HistoryRow{
-		TaskID: store.TaskID(r.ReceiptID, e.RunAtMs, nth), JobID: r.JobID, AgentID: agent,
+		TaskID: taskID, JobID: r.JobID, AgentID: agent,
 		RunID:  store.InternalRunID(r.JobID, e.RunAtMs, r.ReceiptID, public),
 		Status: e.taskStatus(), StartedAtMs: e.RunAtMs, EndedAtMs: endedAtMs,
 		CleanupMs: endedAtMs + int64(t.cfg.HistoryDays)*dayMs,
@@ -149,8 +150,12 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 	if err != nil {
 		return err
 	}
+	ref, err := rawjson.Encode(endRef{taskID, name})
+	if err != nil {
+		return err
+	}
 	return t.emit(Event{Kind: EventFinished, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(e.Status),
-		Detail: wireEntry(r.JobID, endedAtMs, detail, name)})
+		Detail: wireEntry(r.JobID, endedAtMs, detail, name), stored: ref})
 }
 
 const dayMs = 86_400_000

@@ -1,6 +1,11 @@
 package worker
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/store/rawjson"
+)
 
 // Event kinds are an append-only catalogue.
 const (
@@ -34,4 +39,43 @@ type Event struct {
 	// Job is the job after the commit; nil when it is gone or not concerned.
 	// It is not part of the stored event.
 	Job *Job `json:"-"`
+	// stored is what the ledger keeps instead of Detail; nil = Detail itself.
+	stored json.RawMessage
+}
+
+// row is the event as its table row.
+func (e *Event) row() store.EventRow {
+	detail := e.Detail
+	if e.stored != nil {
+		detail = e.stored
+	}
+	return store.EventRow{Seq: e.Seq, AtMs: e.AtMs, Kind: e.Kind, JobID: e.JobID, RunID: e.RunID, SlotMs: e.SlotMs,
+		Status: e.Status, Detail: detail}
+}
+
+// endRef is what the ledger keeps of the end of a run: the history row that
+// tells it, and the job's name at that time.
+type endRef struct {
+	Task    string `json:"task"`
+	JobName string `json:"jobName,omitempty"`
+}
+
+// eventOf is a stored event as it was published. Where retention has taken the
+// history row of an end, what the event itself knows is left.
+func eventOf(r store.EventRow) Event {
+	e := Event{Seq: r.Seq, AtMs: r.AtMs, Kind: r.Kind, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: r.Status, Detail: r.Detail}
+	var ref endRef
+	if r.Kind != EventFinished || json.Unmarshal(r.Detail, &ref) != nil || ref.Task == "" {
+		return e
+	}
+	e.stored = r.Detail
+	if r.Task != nil {
+		e.Detail = wireEntry(r.JobID, r.Task.EndedAtMs, r.Task.Detail, ref.JobName)
+		return e
+	}
+	rest, err := rawjson.Encode(entry{Status: Status(r.Status), RunID: r.RunID, SlotMs: r.SlotMs})
+	if err == nil {
+		e.Detail = wireEntry(r.JobID, r.AtMs, rest, ref.JobName)
+	}
+	return e
 }

@@ -131,6 +131,7 @@ func (w *Worker) duties(t *turn) (more bool, err error) {
 // applyBatch applies the messages in order and keeps their answers. Its error
 // ends the turn.
 func (w *Worker) applyBatch(t *turn, b *batch) error {
+	b.refused = nil
 	for i := range b.outcomes {
 		o := &b.outcomes[i]
 		_, refusal, fatal := t.apply(func(t *turn) (any, error) { return nil, t.takeOutcome(o) })
@@ -201,29 +202,42 @@ func (t *turn) takeOutcome(o *Outcome) error {
 // everything that leaves. A transaction that wrote nothing is rolled back.
 func (w *Worker) commitTurn(now instant, b *batch, apply func(*turn) error) error {
 	w.turns.Add(1)
-	tx, err := w.store.Begin()
+	t, err := w.attempt(now, w.careful, apply)
+	if errors.Is(err, errApart) {
+		t, err = w.attempt(now, true, apply)
+	}
 	if err != nil {
 		return w.failed(b, err, nil)
 	}
-	t := &turn{tx: tx, now: now.wallMs, monoMs: now.monoMs, clock: w.seen.change(now), cfg: w.cfg, id: &w.id, st: w.st}
-	if err := apply(t); err != nil {
-		return w.failed(b, errors.Join(err, tx.Rollback()), nil)
-	}
 	if !t.dirty() {
-		if err := tx.Rollback(); err != nil {
+		if err := t.tx.Rollback(); err != nil {
 			return w.failed(b, err, nil)
 		}
 		w.leave(t, b)
 		return nil
 	}
 	if err := t.close(w.st.seq); err != nil {
-		return w.failed(b, errors.Join(err, tx.Rollback()), nil)
+		return w.failed(b, errors.Join(err, t.tx.Rollback()), nil)
 	}
-	if err := tx.Commit(); err != nil {
+	if err := t.tx.Commit(); err != nil {
 		return w.failed(b, err, t)
 	}
 	w.committed(t, b)
 	return nil
+}
+
+// attempt begins a transaction and applies a turn to it. After an error nothing
+// of it is left.
+func (w *Worker) attempt(now instant, careful bool, apply func(*turn) error) (*turn, error) {
+	tx, err := w.store.Begin()
+	if err != nil {
+		return nil, err
+	}
+	t := &turn{tx: tx, now: now.wallMs, monoMs: now.monoMs, clock: w.seen.change(now), careful: careful, cfg: w.cfg, id: &w.id, st: w.st}
+	if err := apply(t); err != nil {
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	return t, nil
 }
 
 // close writes what was staged. Every commit takes at least one sequence
@@ -233,9 +247,11 @@ func (t *turn) close(seq int64) error {
 		return err
 	}
 	if t.st.seq == seq {
-		return t.emit(Event{Kind: EventNoted})
+		if err := t.emit(Event{Kind: EventNoted}); err != nil {
+			return err
+		}
 	}
-	return nil
+	return t.keepEvents()
 }
 
 // committed makes the staged memory the truth and lets everything leave.

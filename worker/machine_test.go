@@ -82,6 +82,7 @@ func (m *machine) start() error {
 			},
 		},
 	})
+	m.w.careful = m.boot%2 == 0 // both ways to apply messages
 	return m.w.start()
 }
 

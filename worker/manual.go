@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/worker/job"
@@ -32,8 +33,10 @@ func (t *turn) runJob(c RunJob) (RunAnswer, error) {
 	if retry, ok := j.attempting(); ok && c.Mode == "due" { // it is that attempt
 		r.OriginSlotMs, r.Attempt = retry.OriginMs, retry.Attempt
 	}
-	if rec, ok, err := store.ReceiptByID(t.tx, r.ReceiptID); err != nil || ok {
-		return RunAnswer{RunID: rec.RequestRunID}, err // its key is forgotten, its receipt is not
+	if c.Given { // a key that was made for this call is in no receipt
+		if rec, ok, err := store.ReceiptByID(t.tx, r.ReceiptID); err != nil || ok {
+			return RunAnswer{RunID: rec.RequestRunID}, err // its key is forgotten, its receipt is not
+		}
 	}
 	if why := j.unrunnable(); why != "" {
 		if j.SetAside != "" { // of its state only the count is ours to write
@@ -80,9 +83,14 @@ func (t *turn) knownRequest(c RunJob) (RunAnswer, error) {
 func (t *turn) manualRun(j *Job, c RunJob) *Run {
 	t.st.runCount++
 	id := store.ManualID(t.id.storeKey, j.ID, c.Mode, c.Key)
-	return &Run{ReceiptID: id, RunID: fmt.Sprintf("manual:%s:%d:%d", j.ID, t.now, t.st.runCount),
+	return &Run{ReceiptID: id, RunID: manualRunID(j.ID, t.now, t.st.runCount),
 		JobID: j.ID, Trigger: TriggerManual, Mode: c.Mode, RequestedAtMs: t.now,
 		order: queueKey{t.now, j.SortOrder, j.UpdatedMs, j.ID, id}}
+}
+
+// manualRunID is the public id of a manual run. jobOfRun reads it.
+func manualRunID(jobID string, nowMs, count int64) string {
+	return "manual:" + jobID + ":" + strconv.FormatInt(nowMs, 10) + ":" + strconv.FormatInt(count, 10)
 }
 
 // takeSlot lets a manual run in mode due stand for the slot that was due: one

@@ -134,6 +134,9 @@ type Run struct {
 	Gone *goneJob
 
 	order queueKey
+	// revision is the job's when this process wrote the receipt; empty when it
+	// found it.
+	revision string
 }
 
 // goneJob is the part of a removed job that its active run still reports.

@@ -63,7 +63,8 @@ func (t *turn) request(r *Run) error {
 	if !r.timed() {
 		requestRunID = r.RunID
 	}
-	err := store.InsertReceipt(t.tx, store.Receipt{ID: r.ReceiptID, JobID: j.ID, ConfigRevision: job.Revision(j.Definition),
+	revision := job.Revision(j.Definition)
+	err := store.InsertReceipt(t.tx, store.Receipt{ID: r.ReceiptID, JobID: j.ID, ConfigRevision: revision,
 		AgentID: j.def.AgentID, RequestRunID: requestRunID, OwnerPID: t.id.pid, StartedAtMs: t.now})
 	if store.Class(err) == store.Constraint && r.timed() {
 		// The id exists all the same: an old ledger, or a mark that was lost.
@@ -102,7 +103,7 @@ func (t *turn) request(r *Run) error {
 		}
 	}
 	next := *r
-	next.Phase = PhaseRequested
+	next.Phase, next.revision = PhaseRequested, revision
 	t.putRun(&next)
 	t.wrote, t.marks.requested = true, true
 	return t.emit(Event{Kind: EventRequested, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(r.Trigger)})
@@ -164,8 +165,10 @@ func (t *turn) activate(r *Run) error {
 	if !ok {
 		return errNoJob("activate", r.JobID)
 	}
-	if err := store.ActivateReceipt(t.tx, r.ReceiptID, job.Revision(j.Definition), t.id.pid, t.now); err != nil {
-		return err
+	if !t.saysSo(r, j) {
+		if err := store.ActivateReceipt(t.tx, r.ReceiptID, job.Revision(j.Definition), t.id.pid, t.now); err != nil {
+			return err
+		}
 	}
 	j, err := t.editState(j, func(s *store.State) {
 		s.QueuedAtMs, s.LastError = store.Int{}, ""
@@ -182,6 +185,12 @@ func (t *turn) activate(r *Run) error {
 	t.orders = append(t.orders, Order{Launch: launch})
 	t.wrote, t.marks.activated = true, true
 	return t.emit(Event{Kind: EventStarted, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(r.Trigger)})
+}
+
+// saysSo reports whether the receipt says already what an activation would write:
+// it was written at this very time, and the definition is older than that.
+func (t *turn) saysSo(r *Run, j *Job) bool {
+	return r.revision != "" && r.RequestedAtMs == t.now && r.order.updatedMs == j.UpdatedMs && j.UpdatedMs < t.now
 }
 
 // launchOf is what the launcher gets for an active run.

@@ -70,6 +70,9 @@ func (t *turn) readEvents(q EventsQuery) ([]Event, error) {
 	if limit <= 0 {
 		limit = eventsPage
 	}
+	if err := t.keepEvents(); err != nil { // those of this turn's messages before
+		return nil, err
+	}
 	rows, err := store.EventsAfter(t.tx, q.SinceSeq, limit+1)
 	if err != nil {
 		return nil, err
@@ -94,8 +97,7 @@ func (t *turn) readEvents(q EventsQuery) ([]Event, error) {
 	}
 	events := make([]Event, 0, len(rows))
 	for _, r := range rows {
-		events = append(events, Event{Seq: r.Seq, AtMs: r.AtMs, Kind: r.Kind, JobID: r.JobID, RunID: r.RunID,
-			SlotMs: r.SlotMs, Status: r.Status, Detail: r.Detail})
+		events = append(events, eventOf(r))
 	}
 	return events, nil
 }

@@ -62,7 +62,7 @@ func (s *script) readable(text string) string {
 
 // events hands over each event after a sequence number as a line.
 func (s *script) events(afterSeq int64, line func(string)) {
-	for _, e := range s.eventRows(afterSeq) {
+	for _, e := range s.eventsAfter(afterSeq) {
 		s.seq = max(s.seq, e.Seq)
 		if e.Kind == EventNoted {
 			continue
@@ -75,7 +75,7 @@ func (s *script) events(afterSeq int64, line func(string)) {
 	}
 }
 
-func (s *script) eventRows(afterSeq int64) []store.EventRow {
+func (s *script) eventsAfter(afterSeq int64) (events []Event) {
 	s.m.looking = true
 	defer func() { s.m.looking = false }()
 	tx, err := s.m.w.store.Begin()
@@ -86,11 +86,14 @@ func (s *script) eventRows(afterSeq int64) []store.EventRow {
 	if err := errors.Join(err, tx.Rollback()); err != nil {
 		s.t.Fatal(err)
 	}
-	return rows
+	for _, r := range rows {
+		events = append(events, eventOf(r))
+	}
+	return events
 }
 
 // eventDetail is what an event says beside its kind and subject.
-func (s *script) eventDetail(e store.EventRow) string {
+func (s *script) eventDetail(e Event) string {
 	switch e.Kind {
 	case EventSkippedSlot:
 		var d struct {

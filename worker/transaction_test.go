@@ -25,10 +25,10 @@ const modulePath = "github.com/rota-scheduler/rota"
 
 // transactionBegins are the functions that open a transaction. Another one
 // belongs here, and what it does inside belongs to transactionRoots.
-var transactionBegins = []string{"worker.(*Worker).commitTurn", "worker.(*Worker).readBack", "worker.(*Worker).start"}
+var transactionBegins = []string{"worker.(*Worker).attempt", "worker.(*Worker).readBack", "worker.(*Worker).start"}
 
 // transactionClosures are the functions whose last argument runs in a transaction.
-var transactionClosures = []string{"worker.(*Worker).commitTurn", "worker.(*Worker).startTurn"}
+var transactionClosures = []string{"worker.(*Worker).commitTurn", "worker.(*Worker).attempt", "worker.(*Worker).startTurn"}
 
 // transactionRoots is what runs in one beside those closures and the methods of turn.
 var transactionRoots = []string{

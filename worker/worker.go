@@ -67,6 +67,7 @@ type Worker struct {
 
 	// What follows belongs to the goroutine of Run.
 	st      state
+	careful bool // tests: every turn gives its messages savepoints, see turn.apply
 	cfg     *Config
 	stale   bool // cfg is installed and the jobs are not built by it yet
 	seen    seenClock
