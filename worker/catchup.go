@@ -27,7 +27,7 @@ type backlog struct {
 func (t *turn) beginCatchUp(atStart bool, except map[string]bool) {
 	late := backlog{pace: t.paceOf(atStart)}
 	order := map[string]int64{}
-	for j := range t.st.jobs.Values() {
+	for j := range t.eachJob() {
 		if !j.Enabled || j.SetAside != "" || except[j.ID] {
 			continue
 		}

@@ -411,7 +411,7 @@ func TestPaceOfLateJobs(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg.CatchUpMaxImmediate = c.atOnce
-			turn := &turn{cfg: &cfg, st: newState(), now: epoch}
+			turn := &turn{edit: new(edit), cfg: &cfg, st: newState(), now: epoch}
 			p := turn.paceOf(c.atStart)
 			var got []string
 			for _, kind := range c.jobs {

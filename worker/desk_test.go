@@ -249,7 +249,7 @@ func (d *desk) checkMemory() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	t := &turn{tx: tx, cfg: d.w.cfg, id: &d.w.id, st: fresh, now: d.nowMs}
+	t := &turn{edit: new(edit), tx: tx, cfg: d.w.cfg, id: &d.w.id, st: fresh, now: d.nowMs}
 	open, err := openRuns(tx, &t.st)
 	if err != nil {
 		d.t.Fatal(err)

@@ -76,7 +76,7 @@ func (t *turn) withFirstDeadline(j *Job) (*Job, error) {
 // from files and from clients that declare, not from every add.
 func (t *turn) declared(key string) (*Job, error) {
 	var found *Job
-	for j := range t.st.jobs.Values() {
+	for j := range t.eachJob() {
 		if j.def.DeclarationKey != key {
 			continue
 		}

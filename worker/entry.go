@@ -134,7 +134,7 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 		public = r.RunID
 	}
 	t.wrote, t.marks.ended = true, true
-	t.st.grown = t.st.grown.Put(r.JobID, struct{}{})
+	t.st.grown = t.st.grown.Put(t.edit, r.JobID, struct{}{})
 	nth := int64(0)
 	if r.ActiveAtMs == 0 { // nothing ran: the same attempt may be refused again in this very millisecond
 		nth = t.st.seq

@@ -34,7 +34,7 @@ func (t *turn) applyJobs(c ApplyJobs) (Applied, error) {
 		}
 		answer.count(added)
 	}
-	for j := range t.st.jobs.Values() {
+	for j := range t.eachJob() {
 		if key := j.def.DeclarationKey; strings.HasPrefix(key, filePrefix) && !seen[key] {
 			answer.Left = append(answer.Left, j.Name)
 		}

@@ -61,7 +61,7 @@ func (t *turn) changeSinceStop() (clockChange, error) {
 	for _, delayMs := range t.cfg.ErrorBackoffMs {
 		farMs = max(farMs, t.now+correctionMs+delayMs)
 	}
-	for j := range t.st.jobs.Values() {
+	for j := range t.eachJob() {
 		if m := j.state.RotaConsumedMs.N; m > farMs && !j.timedOneShot() {
 			wasMs = max(wasMs, m)
 		}
@@ -77,7 +77,7 @@ func (t *turn) changeSinceStop() (clockChange, error) {
 func (t *turn) correctClock(c clockChange) error {
 	t.st.late = backlog{}
 	moved := 0
-	for j := range t.st.jobs.Values() {
+	for j := range t.eachJob() {
 		did, err := t.rebase(j, c)
 		if err != nil {
 			return err

@@ -172,14 +172,14 @@ func (d *desk) apply(f func(*turn) error) {
 // dueRun is the run that the job's deadline would ask for.
 func (d *desk) dueRun(id string) *Run {
 	d.nowMs = d.job(id).state.NextRunAtMs.N
-	t := &turn{id: &d.w.id, st: d.w.st, now: d.nowMs, cfg: d.w.cfg}
+	t := &turn{edit: new(edit), id: &d.w.id, st: d.w.st, now: d.nowMs, cfg: d.w.cfg}
 	return t.timedRun(d.job(id))
 }
 
 // runAt brings a run of a job to a phase by the inputs that lead there.
 func (d *desk) runAt(id string, phase Phase, timed bool) *Run {
 	d.t.Helper()
-	t := &turn{id: &d.w.id, st: d.w.st, now: d.nowMs, cfg: d.w.cfg}
+	t := &turn{edit: new(edit), id: &d.w.id, st: d.w.st, now: d.nowMs, cfg: d.w.cfg}
 	r, in := t.manualRun(d.job(id), RunJob{ID: id, Mode: "force", Key: "k"}), InAsked
 	if timed {
 		r, in = d.dueRun(id), InSlotDue

@@ -8,7 +8,7 @@ import "github.com/rota-scheduler/rota/store"
 // load reads the whole model. It decides nothing.
 func load(tx *store.Tx, cfg *Config) (state, error) {
 	st := newState()
-	t := &turn{tx: tx, cfg: cfg, st: st}
+	t := &turn{tx: tx, cfg: cfg, st: st, edit: new(edit)}
 	err := store.EachJob(tx, func(row store.JobRow) error {
 		t.putJob(newJob(row, cfg.DST, cfg.Zone))
 		t.st.nextSort = max(t.st.nextSort, row.SortOrder+1)

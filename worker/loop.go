@@ -233,7 +233,7 @@ func (w *Worker) attempt(now instant, careful bool, apply func(*turn) error) (*t
 	if err != nil {
 		return nil, err
 	}
-	t := &turn{tx: tx, now: now.wallMs, monoMs: now.monoMs, clock: w.seen.change(now), careful: careful, cfg: w.cfg, id: &w.id, st: w.st}
+	t := &turn{tx: tx, now: now.wallMs, monoMs: now.monoMs, clock: w.seen.change(now), careful: careful, cfg: w.cfg, id: &w.id, st: w.st, edit: new(edit)}
 	if err := apply(t); err != nil {
 		return nil, errors.Join(err, tx.Rollback())
 	}

@@ -30,7 +30,7 @@ func (t *turn) paceOf(atStart bool) pace {
 	if atStart {
 		p.agentMs = t.cfg.AgentDelayMs
 	}
-	for j := range t.st.jobs.Values() {
+	for j := range t.eachJob() {
 		if len(j.plan) > 0 {
 			p.take(t.now, j.plan[0].RunAtMs, j.agentWork())
 		}

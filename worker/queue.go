@@ -138,7 +138,7 @@ func (t *turn) duty(r *Run, in Input) error {
 		return fatal
 	}
 	if r.Phase == PhaseRequested { // it keeps its receipt and leaves the queue
-		t.st.queue = t.st.queue.Delete(r.order)
+		t.st.queue = t.st.queue.Delete(t.edit, r.order)
 	}
 	return t.setAside(r, in.String(), refusal)
 }

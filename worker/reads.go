@@ -16,7 +16,7 @@ func (t *turn) readRuns(q RunsQuery) (RunsPage, error) {
 	f := store.HistoryFilter{JobID: q.JobID, RunID: q.RunID, AgentID: q.AgentID, Statuses: q.Statuses,
 		DeliveryStatuses: q.DeliveryStatuses, Query: q.Query}
 	if q.Query != "" {
-		for j := range t.st.jobs.Values() {
+		for j := range t.eachJob() {
 			if strings.Contains(strings.ToLower(j.Name), strings.ToLower(q.Query)) {
 				f.JobIDs = append(f.JobIDs, j.ID)
 			}

@@ -32,7 +32,7 @@ func (t *turn) retain() (more bool, err error) {
 		}
 		removed += n
 		if n < perTurn {
-			t.st.grown = t.st.grown.Delete(id)
+			t.st.grown = t.st.grown.Delete(t.edit, id)
 		}
 	}
 	next, orphans, err := store.ExpireOrphans(t.tx, t.st.orphansFrom, t.now-days, perTurn)

@@ -37,7 +37,7 @@ func (t *turn) noteTimeRules() (was string, err error) {
 // start: what passed meanwhile was missed.
 func (t *turn) rebuild() error {
 	moved := 0
-	for j := range t.st.jobs.Values() {
+	for j := range t.eachJob() {
 		next := newJob(j.row(), t.cfg.DST, t.cfg.Zone)
 		next.plan, next.retry = j.plan, j.retry
 		t.putJob(next)
@@ -136,7 +136,7 @@ func (t *turn) retimeAtStart() error {
 	if !changed && t.id.made {
 		return nil
 	}
-	for j := range t.st.jobs.Values() {
+	for j := range t.eachJob() {
 		_, open := t.st.open.Get(j.ID)
 		if open || j.def.Schedule.Kind != "cron" || j.afterFailure(t.cfg) || !changed && !j.offSchedule(t.now) {
 			continue

@@ -155,7 +155,7 @@ func (t *turn) noteRecovery(rc *recovery, missed int) error {
 // fillDeadlines gives every enabled job without a deadline its natural one, as
 // after an upgrade or when schedules are turned on again.
 func (t *turn) fillDeadlines() error {
-	for j := range t.st.jobs.Values() {
+	for j := range t.eachJob() {
 		if err := t.noteScheduleError(j); err != nil {
 			return err
 		}

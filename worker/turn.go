@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"errors"
+	"iter"
 
 	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/worker/job"
@@ -36,6 +37,7 @@ type turn struct {
 	cfg      *Config
 	id       *identity
 	st       state // staged
+	edit     *edit // what st was changed by
 
 	orders []Order
 	events []Event
@@ -99,13 +101,14 @@ func (t *turn) apply(message func(*turn) (any, error)) (answer any, refusal, fat
 }
 
 // changes counts what a message did that unstage alone does not take back.
-func (t *turn) changes() int64 { return t.tx.Writes() }
+func (t *turn) changes() int64 { return t.tx.Writes() + t.edit.changes }
 
 // errApart ends a turn that has to be done again with its messages apart.
 var errApart = errors.New("a message was refused after it changed something")
 
 // applyApart runs one message in its own savepoint.
 func (t *turn) applyApart(message func(*turn) (any, error)) (answer any, refusal, fatal error) {
+	t.edit = t.edit.next()
 	before := t.stage()
 	if err := t.tx.Savepoint(); err != nil {
 		return nil, nil, err
@@ -119,6 +122,12 @@ func (t *turn) applyApart(message func(*turn) (any, error)) (answer any, refusal
 	}
 	t.unstage(before)
 	return nil, err, t.tx.RollbackTo()
+}
+
+// eachJob walks the jobs as they are now, whatever is done to them meanwhile.
+func (t *turn) eachJob() iter.Seq[*Job] {
+	t.edit = t.edit.next()
+	return t.st.jobs.Values()
 }
 
 // touch notes that a job's state must be written at the end of the turn.
@@ -170,16 +179,16 @@ func (t *turn) editState(j *Job, edit func(*store.State)) (*Job, error) {
 // putJob installs a new value of a job and keeps the deadline index true.
 func (t *turn) putJob(j *Job) *Job {
 	if was, ok := t.st.jobs.Get(j.ID); ok && was.inDue {
-		t.st.due = t.st.due.Delete(was.dueAt)
+		t.st.due = t.st.due.Delete(t.edit, was.dueAt)
 	}
 	open, _ := t.st.open.Get(j.ID)
 	j.inDue = false
 	if deadlineMs, ok := j.NextRunMs(); ok && j.Enabled && t.cfg.Enabled && j.SetAside == "" && (open == nil || open.timed() && !j.timedOneShot()) {
 		j.inDue = true
 		j.dueAt = dueKey{deadlineMs, j.SortOrder, j.UpdatedMs, j.ID}
-		t.st.due = t.st.due.Put(j.dueAt, j.ID)
+		t.st.due = t.st.due.Put(t.edit, j.dueAt, j.ID)
 	}
-	t.st.jobs = t.st.jobs.Put(j.ID, j)
+	t.st.jobs = t.st.jobs.Put(t.edit, j.ID, j)
 	return j
 }
 
@@ -194,31 +203,31 @@ func (t *turn) reindex(jobID string) {
 // dropJob forgets a job.
 func (t *turn) dropJob(j *Job) {
 	if j.inDue {
-		t.st.due = t.st.due.Delete(j.dueAt)
+		t.st.due = t.st.due.Delete(t.edit, j.dueAt)
 	}
-	t.st.jobs = t.st.jobs.Delete(j.ID)
+	t.st.jobs = t.st.jobs.Delete(t.edit, j.ID)
 }
 
 // putRun installs a run at its phase; PhaseDone forgets it.
 func (t *turn) putRun(r *Run) {
-	t.st.queue = t.st.queue.Delete(r.order)
-	t.st.active = t.st.active.Delete(r.ReceiptID)
-	t.st.sent = t.st.sent.Delete(r.ReceiptID)
-	t.st.open = t.st.open.Delete(r.JobID)
-	t.st.byRun = t.st.byRun.Delete(r.RunID)
+	t.st.queue = t.st.queue.Delete(t.edit, r.order)
+	t.st.active = t.st.active.Delete(t.edit, r.ReceiptID)
+	t.st.sent = t.st.sent.Delete(t.edit, r.ReceiptID)
+	t.st.open = t.st.open.Delete(t.edit, r.JobID)
+	t.st.byRun = t.st.byRun.Delete(t.edit, r.RunID)
 	switch r.Phase {
 	case PhaseRequested:
-		t.st.queue = t.st.queue.Put(r.order, r)
+		t.st.queue = t.st.queue.Put(t.edit, r.order, r)
 	case PhaseActive:
-		t.st.active = t.st.active.Put(r.ReceiptID, r)
+		t.st.active = t.st.active.Put(t.edit, r.ReceiptID, r)
 	case PhaseDelivering:
-		t.st.sent = t.st.sent.Put(r.ReceiptID, r)
+		t.st.sent = t.st.sent.Put(t.edit, r.ReceiptID, r)
 	default:
 		t.reindex(r.JobID)
 		return
 	}
-	t.st.open = t.st.open.Put(r.JobID, r)
-	t.st.byRun = t.st.byRun.Put(r.RunID, r)
+	t.st.open = t.st.open.Put(t.edit, r.JobID, r)
+	t.st.byRun = t.st.byRun.Put(t.edit, r.RunID, r)
 	t.reindex(r.JobID)
 }
 
