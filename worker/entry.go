@@ -165,39 +165,25 @@ const dayMs = 86_400_000
 var nothingIntended = json.RawMessage(`{"intended":{"source":"explicit"}}`)
 
 // wireEntry is a stored detail as clients read it: what only storage needs is
-// left out, what is known from the row is put in front.
+// left out, what is known from the row is put in front, and the job's name comes
+// last.
 func wireEntry(jobID string, endedAtMs int64, detail json.RawMessage, jobName string) json.RawMessage {
-	edits := []rawjson.Member{{Key: "kind"}, {Key: "storeKey"}}
-	if rawjson.Get(detail, "delivery") == nil && string(rawjson.Get(detail, "deliveryStatus")) == `"not-requested"` {
-		edits = append(edits, rawjson.Member{Key: "delivery", Value: nothingIntended})
-	}
-	out, err := rawjson.Set(detail, edits...)
-	if err != nil {
-		out = []byte("{}")
-	}
-	head, err := rawjson.Encode(struct {
-		TsMs   int64  `json:"ts"`
-		JobID  string `json:"jobId"`
-		Action string `json:"action"`
-	}{endedAtMs, jobID, "finished"})
-	if err != nil {
-		return out
-	}
-	if len(out) > 2 {
-		head = append(append(head[:len(head)-1], ','), out[1:]...)
-	}
+	b := make([]byte, 0, len(detail)+len(jobID)+len(jobName)+128)
+	b = strconv.AppendInt(append(b, `{"ts":`...), endedAtMs, 10)
+	b = rawjson.AppendString(append(b, `,"jobId":`...), jobID)
+	b = append(b, `,"action":"finished"`...)
+	known := []string{"kind", "storeKey", "ts", "jobId", "action", "jobName"}
 	if jobName == "" {
-		return head
+		known = known[:len(known)-1]
 	}
-	name, err := rawjson.Encode(jobName)
-	if err != nil {
-		return head
+	b = rawjson.AppendWithout(b, detail, known...)
+	if rawjson.Get(detail, "delivery") == nil && string(rawjson.Get(detail, "deliveryStatus")) == `"not-requested"` {
+		b = append(append(b, `,"delivery":`...), nothingIntended...)
 	}
-	named, err := rawjson.Set(head, rawjson.Member{Key: "jobName", Value: name})
-	if err != nil {
-		return head
+	if jobName != "" {
+		b = rawjson.AppendString(append(b, `,"jobName":`...), jobName)
 	}
-	return named
+	return append(b, '}')
 }
 
 // editNonce marks a schedule edit made during a run.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -48,7 +49,7 @@ func Set(object []byte, edits ...Member) ([]byte, error) {
 	written := make([]bool, len(edits))
 	wrote := false
 	for _, s := range spans {
-		edit := lastEdit(edits, s.key)
+		edit := editOf(edits, s.key)
 		if edit >= 0 && (edits[edit].Value == nil || written[edit]) {
 			continue
 		}
@@ -111,7 +112,7 @@ var errNotObject = errors.New("not a JSON object")
 // span is where one member lies: from..to is everything between the comma or
 // brace before it and the one after it, white space included.
 type span struct {
-	key                       string
+	key                       []byte // quoted, as it stands
 	from, value, valueEnd, to int
 }
 
@@ -129,10 +130,20 @@ func spansOf(object []byte) (spans []span, open, end int, err error) {
 	from := s.at
 	spans = make([]span, 0, 24)
 	for s.next() {
-		spans = append(spans, span{unquoteKey(s.key), from, s.valueAt, s.valueEnd, s.at})
+		spans = append(spans, span{s.key, from, s.valueAt, s.valueEnd, s.at})
 		from = s.at + 1
 	}
 	return spans, open, s.at, nil
+}
+
+// editOf gives the index of the edit that counts for a key as it stands, or -1.
+func editOf(edits []Member, quoted []byte) int {
+	for i := len(edits) - 1; i >= 0; i-- {
+		if keyIs(quoted, edits[i].Key) {
+			return i
+		}
+	}
+	return -1
 }
 
 // lastEdit gives the index of the edit that counts for a key, or -1.
@@ -219,12 +230,15 @@ func (s *scan) next() bool {
 
 func (s *scan) value() json.RawMessage { return s.text[s.valueAt:s.valueEnd] }
 
-// is compares the key without decoding it where it has no escape.
-func (s *scan) is(key string) bool {
-	if bytes.IndexByte(s.key, '\\') >= 0 {
-		return unquoteKey(s.key) == key
+// is compares the key.
+func (s *scan) is(key string) bool { return keyIs(s.key, key) }
+
+// keyIs compares a quoted key without decoding it where it has no escape.
+func keyIs(quoted []byte, key string) bool {
+	if bytes.IndexByte(quoted, '\\') >= 0 || !utf8.Valid(quoted) {
+		return unquoteKey(quoted) == key
 	}
-	return len(s.key) == len(key)+2 && string(s.key[1:len(s.key)-1]) == key
+	return len(quoted) == len(key)+2 && string(quoted[1:len(quoted)-1]) == key
 }
 
 func (s *scan) space() {
@@ -359,14 +373,52 @@ func Get(object []byte, key string) json.RawMessage {
 	return found
 }
 
+// encoders are kept: a new one grows its buffer anew for each value.
+var encoders = sync.Pool{New: func() any {
+	e := new(encoder)
+	e.json = json.NewEncoder(&e.text)
+	e.json.SetEscapeHTML(false)
+	return e
+}}
+
+type encoder struct {
+	text bytes.Buffer
+	json *json.Encoder
+}
+
+// maxKept is the largest buffer that waits for its next use.
+const maxKept = 64 << 10
+
 // Encode is json.Marshal without HTML escapes: the bytes stored and sent are the
 // bytes people wrote.
 func Encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
+	e := encoders.Get().(*encoder)
+	e.text.Reset()
+	if err := e.json.Encode(v); err != nil {
+		return nil, err // and the encoder is not used again: it remembers
 	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
+	out := bytes.Clone(bytes.TrimRight(e.text.Bytes(), "\n"))
+	if e.text.Cap() <= maxKept {
+		encoders.Put(e)
+	}
+	return out, nil
+}
+
+// AppendWithout appends the members of an object, with a comma before each, but
+// for those of some keys.
+func AppendWithout(b, object []byte, keys ...string) []byte {
+	s := scan{text: object}
+	if !s.begin() {
+		return b
+	}
+members:
+	for s.next() {
+		for _, key := range keys {
+			if s.is(key) {
+				continue members
+			}
+		}
+		b = append(append(append(append(b, ','), s.key...), ':'), s.value()...)
+	}
+	return b
 }
