@@ -2,9 +2,7 @@ package store
 
 import (
 	"encoding/json"
-	"strconv"
-
-	"github.com/rota-scheduler/rota/store/rawjson"
+	"strings"
 )
 
 // SlotRow is one row of rota_slots: a range of slots of one job that one rule
@@ -78,49 +76,66 @@ type EventRow struct {
 	Task *HistoryRow
 }
 
-// InsertEvents adds the events of a turn, in one statement: so a commit of many
-// runs binds one argument, where each event would bind eight.
+// eventsAtOnce is how many events one statement takes: what a statement costs
+// beside its rows is then shared.
+const eventsAtOnce = 16
+
+var (
+	insertEvent  = insertEventsSQL(1)
+	insertEvents = insertEventsSQL(eventsAtOnce)
+)
+
+func insertEventsSQL(rows int) string {
+	return `INSERT INTO rota_events (seq, at_ms, kind, job_id, run_id, slot_ms, status, detail)
+		VALUES ` + strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?), ", rows), ", ")
+}
+
+// InsertEvents adds the events of a turn.
 func InsertEvents(t *Tx, events []EventRow) error {
-	if len(events) == 0 {
+	var args [8 * eventsAtOnce]any
+	for len(events) > 0 {
+		n, query := 1, insertEvent
+		if len(events) >= eventsAtOnce {
+			n, query = eventsAtOnce, insertEvents
+		}
+		for i := range n {
+			e := &events[i]
+			copy(args[8*i:], []any{e.Seq, e.AtMs, t.s.word(e.Kind), orNull(e.JobID), orNull(e.RunID),
+				null(e.SlotMs), t.s.wordOrNull(e.Status), orNull(string(e.Detail))})
+		}
+		if _, err := t.Exec(query, args[:8*n]...); err != nil {
+			return err
+		}
+		events = events[n:]
+	}
+	return nil
+}
+
+// word is one of the few texts that come again and again, as an argument: it is
+// made once.
+func (s *Store) word(text string) any {
+	if w, ok := s.words[text]; ok {
+		return w
+	}
+	if s.words == nil {
+		s.words = map[string]any{}
+	}
+	if len(s.words) < maxWords {
+		s.words[text] = text
+	}
+	return text
+}
+
+// wordOrNull is word for columns that are NULL when unset.
+func (s *Store) wordOrNull(text string) any {
+	if text == "" {
 		return nil
 	}
-	rows := append(t.s.scratch[:0], '[')
-	for i := range events {
-		if i > 0 {
-			rows = append(rows, ',')
-		}
-		rows = events[i].appendJSON(rows)
-	}
-	rows = append(rows, ']')
-	t.s.scratch = rows
-	_, err := t.Exec(`INSERT INTO rota_events (seq, at_ms, kind, job_id, run_id, slot_ms, status, detail)
-		SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7
-		FROM json_each(CAST(? AS TEXT))`, rows)
-	return err
+	return s.word(text)
 }
 
-// appendJSON writes the row as an array of its columns.
-func (e *EventRow) appendJSON(b []byte) []byte {
-	b = strconv.AppendInt(append(b, '['), e.Seq, 10)
-	b = strconv.AppendInt(append(b, ','), e.AtMs, 10)
-	b = rawjson.AppendString(append(b, ','), e.Kind)
-	b = appendTextOrNull(b, e.JobID)
-	b = appendTextOrNull(b, e.RunID)
-	if e.SlotMs == 0 {
-		b = append(b, ",null"...)
-	} else {
-		b = strconv.AppendInt(append(b, ','), e.SlotMs, 10)
-	}
-	b = appendTextOrNull(b, e.Status)
-	return append(appendTextOrNull(b, string(e.Detail)), ']')
-}
-
-func appendTextOrNull(b []byte, text string) []byte {
-	if text == "" {
-		return append(b, ",null"...)
-	}
-	return rawjson.AppendString(append(b, ','), text)
-}
+// maxWords bounds what is kept of them, whatever a file says.
+const maxWords = 256
 
 // EventsAfter reads events in order; the caller asks for more than it needs to
 // keep a commit together.

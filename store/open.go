@@ -42,7 +42,7 @@ type Store struct {
 	fenced  string
 	wal     bool // the -wal file stays when the connection closes
 	found   found
-	scratch []byte // of the statement under way
+	words   map[string]any // see Store.word
 }
 
 // found is what Open learned; it does not change afterwards.

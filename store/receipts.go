@@ -64,7 +64,7 @@ func ReceiptByID(t *Tx, id string) (Receipt, bool, error) {
 func InsertReceipt(t *Tx, r Receipt) error {
 	_, err := t.Exec(`INSERT INTO cron_run_receipts (receipt_id, store_key, job_id, config_revision, agent_id,
 		request_run_id, status, owner_pid, started_at_ms) VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?)`,
-		r.ID, t.StoreKey(), r.JobID, r.ConfigRevision, r.AgentID, orNull(r.RequestRunID), r.OwnerPID, r.StartedAtMs)
+		r.ID, t.s.word(t.StoreKey()), r.JobID, r.ConfigRevision, t.s.word(r.AgentID), orNull(r.RequestRunID), r.OwnerPID, r.StartedAtMs)
 	return err
 }
 
@@ -92,7 +92,7 @@ func RequeueReceipt(t *Tx, id string, requestedAtMs int64) error {
 // FinishReceipt ends an open receipt; false when it had ended already.
 func FinishReceipt(t *Tx, id, status string, finishedAtMs int64, errorText string) (bool, error) {
 	n, err := t.Exec(`UPDATE cron_run_receipts SET status = ?, finished_at_ms = ?, error_text = ?
-		WHERE receipt_id = ? AND status = 'running'`, status, finishedAtMs, orNull(errorText), id)
+		WHERE receipt_id = ? AND status = 'running'`, t.s.word(status), finishedAtMs, orNull(errorText), id)
 	return n == 1, err
 }
 
