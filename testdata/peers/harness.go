@@ -201,11 +201,12 @@ func (h *harness) template(name string) string { return filepath.Join(h.dir, nam
 func (h *harness) measure(ctx context.Context, t *trial, name string) (figures, error) {
 	p := h.plan
 	if name == rotaName {
-		args := []string{"bench", "--receipts", strconv.Itoa(p.Finished), "--history", strconv.Itoa(p.Jobs * p.Finished), "--durability", "full", "--json"}
-		if t.Burst > 0 {
-			args = append(args, "--burst", strconv.Itoa(t.Burst))
+		finished := p.Jobs * p.Finished
+		args := []string{"bench", "--history", strconv.Itoa(finished), "--durability", "full", "--json"}
+		if t.Burst > 0 { // as many receipts as in a drain, over more or fewer jobs
+			args = append(args, "--burst", strconv.Itoa(t.Burst), "--receipts", strconv.Itoa(min(finished/t.Burst, 1000)))
 		} else {
-			args = append(args, "--runs", strconv.Itoa(p.Runs), "--inflight", strconv.Itoa(p.InFlight), "--jobs", strconv.Itoa(p.Jobs))
+			args = append(args, "--runs", strconv.Itoa(p.Runs), "--inflight", strconv.Itoa(p.InFlight), "--jobs", strconv.Itoa(p.Jobs), "--receipts", strconv.Itoa(p.Finished))
 		}
 		return h.durable(ctx, p.rota, args...)
 	}
