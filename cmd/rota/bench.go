@@ -142,7 +142,7 @@ func bench(ctx context.Context, f benchFlags) (any, error) {
 
 // benchStream keeps callers busy until the runs are done.
 func benchStream(ctx context.Context, f benchFlags, durability store.Durability) (answer benchAnswer, err error) {
-	r, err := newBenchRig(f, durability, 0, nil)
+	r, err := newBenchRig(f, durability, nil)
 	if err != nil {
 		return answer, err
 	}

@@ -46,14 +46,13 @@ const burstTimeout = 5 * time.Minute
 func benchBurst(ctx context.Context, f benchFlags, durability store.Durability) (answer burstAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, burstTimeout)
 	defer cancel()
-	// Filling and starting take a while; the second must come after them.
-	lead := 2*time.Second + time.Duration(f.jobs+f.jobs*f.receipts+f.history)*50*time.Microsecond
-	dueMs := time.Now().Add(lead).Truncate(time.Second).Add(time.Second).UnixMilli()
-	stamp := &stamp{dueMs: dueMs}
-	r, err := newBenchRig(f, durability, dueMs, stamp)
+	stamp := new(stamp)
+	r, err := newBenchRig(f, durability, stamp)
 	if err != nil {
 		return answer, err
 	}
+	dueMs := r.dueMs
+	stamp.dueMs = dueMs
 	defer func() { err = r.close(err) }()
 	var bare delays
 	if f.processes {

@@ -21,6 +21,7 @@ import (
 type benchRig struct {
 	path   string
 	dir    string // scratch, removed at the end
+	dueMs  int64  // of a burst: when its jobs are due
 	store  *store.Store
 	worker *worker.Worker
 
@@ -31,9 +32,14 @@ type benchRig struct {
 	stopped  bool
 }
 
-// newBenchRig makes the file and fills it. dueMs is the deadline of every job,
-// 0 for some time later.
-func newBenchRig(f benchFlags, durability store.Durability, dueMs int64, executor launcher.Executor) (r *benchRig, err error) {
+// leadOf is how long before the second of a burst its jobs are written: they and
+// the start come first.
+func leadOf(f benchFlags) time.Duration {
+	return 3*time.Second + time.Duration(f.jobs)*300*time.Microsecond
+}
+
+// newBenchRig makes the file and fills it.
+func newBenchRig(f benchFlags, durability store.Durability, executor launcher.Executor) (r *benchRig, err error) {
 	r = &benchRig{}
 	if r.dir, err = os.MkdirTemp("", "rota-bench-"); err != nil {
 		return nil, err
@@ -51,11 +57,18 @@ func newBenchRig(f benchFlags, durability store.Durability, dueMs int64, executo
 	if err != nil {
 		return nil, errors.Join(openFailure(err), os.RemoveAll(r.dir))
 	}
-	ledger := aged.Ledger{Jobs: f.jobs, Receipts: f.receipts, History: f.history, NowMs: nowMs, DueMs: dueMs}
+	ledger := aged.Ledger{Jobs: f.jobs, Receipts: f.receipts, History: f.history, NowMs: nowMs}
+	if err := ledger.FillRuns(r.store); err != nil {
+		return nil, r.close(err)
+	}
+	if f.burst > 0 {
+		r.dueMs = time.Now().Add(leadOf(f)).Truncate(time.Second).Add(time.Second).UnixMilli()
+		ledger.DueMs = r.dueMs
+	}
 	if f.processes && f.burst > 0 {
 		ledger.Argv = tellTime
 	}
-	if err := ledger.Fill(r.store); err != nil {
+	if err := ledger.FillJobs(r.store); err != nil {
 		return nil, r.close(err)
 	}
 	cfg := worker.DefaultConfig()

@@ -48,22 +48,24 @@ func JobID(i int) string {
 	return fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>52, b&0xffffffffffff)
 }
 
-// Fill writes the rows in transactions of bounded size.
+// Fill writes all rows, in transactions of bounded size.
 func (l Ledger) Fill(s *store.Store) error {
-	for _, part := range []struct {
-		rows  int
-		write func(t *store.Tx, i int) error
-	}{
-		{l.Jobs, l.job},
-		{l.Jobs * l.Receipts, l.receipt},
-		{l.History, l.run},
-	} {
-		if err := fill(s, part.rows, part.write); err != nil {
-			return err
-		}
+	if err := l.FillRuns(s); err != nil {
+		return err
 	}
-	return nil
+	return l.FillJobs(s)
 }
+
+// FillRuns writes the receipts and the history.
+func (l Ledger) FillRuns(s *store.Store) error {
+	if err := fill(s, l.Jobs*l.Receipts, l.receipt); err != nil {
+		return err
+	}
+	return fill(s, l.History, l.run)
+}
+
+// FillJobs writes the jobs, whose deadline may be a matter of seconds.
+func (l Ledger) FillJobs(s *store.Store) error { return fill(s, l.Jobs, l.job) }
 
 // fill writes rows, and between two transactions moves them out of the log, so
 // that what is measured afterwards does not begin with moving them.
