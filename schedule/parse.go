@@ -43,6 +43,23 @@ func ParseExpression(text string) (*Expression, error) {
 	return e, nil
 }
 
+// Expressions are parsed expressions by their text, so that schedules which say
+// the same share one. They are for compiling many at once, by one goroutine: they
+// only grow, and are dropped afterwards. Nil parses and keeps nothing.
+type Expressions map[string]*Expression
+
+// Parse is [ParseExpression] for a text that may have been parsed before.
+func (known Expressions) Parse(text string) (*Expression, error) {
+	if e := known[text]; e != nil {
+		return e, nil
+	}
+	e, err := ParseExpression(text)
+	if err == nil && known != nil {
+		known[text] = e
+	}
+	return e, err
+}
+
 // checkCharacters refuses what is not printable ASCII or plain white space, and
 // names it: the usual culprit is invisible.
 func checkCharacters(text string) error {

@@ -26,18 +26,18 @@ type DefinitionColumns struct {
 	Description    string
 }
 
-const jobColumns = `job_id, job_json, state_json, sort_order, updated_at,
-	coalesce(runtime_updated_at_ms, 0), coalesce(schedule_identity, ''), name, enabled, payload_kind`
-
-// EachJob reads every job of the partition in load order.
+// EachJob reads every job of the partition, in the order in which the file has
+// them: it is read from its start to its end, which no index allows. Of the
+// copies beside the JSON it gives those that a row which cannot be read is
+// shown by.
 func EachJob(t *Tx, f func(JobRow) error) error {
-	return t.Query(`SELECT `+jobColumns+` FROM cron_jobs WHERE store_key = ?
-		ORDER BY sort_order, updated_at, job_id`, []any{t.StoreKey()},
+	return t.Query(`SELECT job_id, job_json, state_json, sort_order, updated_at,
+		coalesce(runtime_updated_at_ms, 0), name, enabled FROM cron_jobs NOT INDEXED WHERE store_key = ?`, []any{t.StoreKey()},
 		func(scan func(...any) error) error {
 			var r JobRow
 			var definition, state string
 			if err := scan(&r.JobID, &definition, &state, &r.SortOrder, &r.UpdatedAtMs,
-				&r.RuntimeUpdatedMs, &r.ScheduleIdentity, &r.Name, &r.Enabled, &r.PayloadKind); err != nil {
+				&r.RuntimeUpdatedMs, &r.Name, &r.Enabled); err != nil {
 				return err
 			}
 			r.Definition, r.State = json.RawMessage(definition), json.RawMessage(state)

@@ -113,28 +113,32 @@ var stateFieldByKey = func() map[string]*stateField {
 // DecodeState reads state_json. A value of the wrong type counts as unset: the
 // key keeps its bytes until rota has a value of its own to write.
 func DecodeState(raw []byte) (State, error) {
-	var s State
 	if text := bytes.TrimLeft(raw, " \t\r\n"); !json.Valid(raw) || text[0] != '{' {
-		return s, errNotObject
+		return State{}, errNotObject
 	}
-	for key, value := range rawjson.Members(raw) {
-		f := stateFieldByKey[key]
+	return *ReadState(raw), nil
+}
+
+// ReadState is DecodeState for bytes that it has decoded before.
+func ReadState(raw []byte) *State {
+	var s State
+	for key, value := range rawjson.Fields(raw) {
+		f := stateFieldByKey[string(key)]
 		switch {
 		case f == nil:
 		case f.num != nil:
 			*f.num(&s) = decodeInt(value)
 		case f.str != nil:
-			var text string
-			if json.Unmarshal(value, &text) == nil {
+			if text, ok := rawjson.Text(value); ok {
 				*f.str(&s) = text
 			}
 		default:
-			if !bytes.Equal(value, []byte("null")) {
+			if string(value) != "null" {
 				*f.raw(&s) = value
 			}
 		}
 	}
-	return s, nil
+	return &s
 }
 
 var errNotObject = errors.New("not a JSON object")

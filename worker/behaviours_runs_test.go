@@ -154,7 +154,7 @@ func TestOW10AnEndInTheSameTurnComesFirst(t *testing.T) {
 	if got := strings.Join(d.query(`SELECT detail_json ->> '$.status' || ' ' || (detail_json ->> '$.trigger') FROM task_runs ORDER BY rowid`), "; "); got != "ok manual; skipped timer" {
 		t.Errorf("history %s", got)
 	}
-	s := d.job("j").state
+	s := *d.job("j").state()
 	if s.LastOutcome() != "skipped" || s.ConsecutiveSkipped.N != 1 || s.RunningAtMs.Set {
 		t.Errorf("state %s", d.job("j").State)
 	}

@@ -57,7 +57,7 @@ func TestCase023OneShotFiresOnce(t *testing.T) {
 				t.Errorf("%d starts", len(d.launched))
 			}
 			j, still := d.w.Snapshot().Job("j")
-			if still != (status != StatusOK) || still && (j.Enabled || j.state.NextRunAtMs.Set) {
+			if still != (status != StatusOK) || still && (j.Enabled || j.next.Set) {
 				t.Errorf("after %s: job there %v", status, still)
 			}
 			if page := must[RunsPage](d, RunsQuery{JobID: "j", Limit: 5}); page.Total != 1 {
@@ -148,7 +148,7 @@ func TestCase107ManualRunDoesNotConsumeTheOneShot(t *testing.T) {
 	must[RunAnswer](d, RunJob{ID: "j", Mode: "force", Key: "k"})
 	d.end(d.last(), StatusOK)
 	d.wantNext("j", "2026-05-01T00:01:00.000Z")
-	if s := d.job("j").state; s.ConsecutiveErrors.N != 0 || s.ConsecutiveSkipped.N != 0 {
+	if s := d.job("j").state(); s.ConsecutiveErrors.N != 0 || s.ConsecutiveSkipped.N != 0 {
 		t.Errorf("counters %+v", s)
 	}
 	d.advance(61 * time.Second)
@@ -234,7 +234,7 @@ func TestCase039EditDuringARunSurvivesItsEnd(t *testing.T) {
 	d.advance(3 * time.Second)
 	d.end(run, StatusOK)
 	j := d.job("j")
-	if _, has := j.NextRunMs(); j.Enabled || has || j.def.Schedule.Expr != "0 9 * * *" || j.def.Payload.Command.Argv[0] != "/bin/other" {
+	if _, has := j.NextRunMs(); j.Enabled || has || j.def().Schedule.Expr != "0 9 * * *" || j.def().Payload.Command.Argv[0] != "/bin/other" {
 		t.Errorf("the end of the run undid the edit: %s %s", j.Definition, j.State)
 	}
 	if ends := d.query(`SELECT status FROM task_runs`); len(ends) != 1 || ends[0] != "succeeded" {

@@ -47,7 +47,7 @@ func (j *Job) missedFrom(nowMs int64) (fromMs int64, any bool) {
 	if !has {
 		return 0, false
 	}
-	if mark := j.state.RotaConsumedMs; j.timedOneShot() && mark.Set && mark.N >= deadlineMs {
+	if mark := j.consumed; j.timedOneShot() && mark.Set && mark.N >= deadlineMs {
 		return 0, false // deliberately opened again, or another attempt: due, and not missed
 	}
 	if j.foreignDeferral() && deadlineMs > nowMs {
@@ -64,8 +64,7 @@ func (j *Job) missedFrom(nowMs int64) (fromMs int64, any bool) {
 // foreignDeferral reports whether the deadline is a late start that another
 // program planned: it has the mark and no row of ours.
 func (j *Job) foreignDeferral() bool {
-	c := j.state.StartupCatchupAtMs
-	return c.Set && c == j.state.NextRunAtMs && len(j.plan) == 0
+	return j.deferred && len(j.plan) == 0
 }
 
 // missedAfter is the instant after which the job's slots count as missed.
@@ -74,25 +73,26 @@ func (j *Job) foreignDeferral() bool {
 // run instead, and a cron job that never ran there never missed anything.
 func (j *Job) missedAfter(deadlineMs int64) (cursorMs int64) {
 	if _, planned := j.nextPlan(); planned {
-		return j.state.RotaConsumedMs.N
+		return j.consumed.N
 	}
-	if mark := j.state.RotaConsumedMs; mark.Set && !j.timedOneShot() {
+	if mark := j.consumed; mark.Set && !j.timedOneShot() {
 		return max(deadlineMs-1, mark.N) // an attempt may lie before the mark, where the clock was set back
 	}
-	if j.state.RotaConsumedMs.Set || !j.state.LastRunAtMs.Set {
+	s := j.state()
+	if j.consumed.Set || !s.LastRunAtMs.Set {
 		return deadlineMs - 1
 	}
-	cursorMs = j.state.LastRunAtMs.N
-	if j.def.Schedule.Kind != "cron" {
-		if j.state.LastOutcome() == "error" {
+	cursorMs = s.LastRunAtMs.N
+	if j.def().Schedule.Kind != "cron" {
+		if s.LastOutcome() == "error" {
 			return deadlineMs - 1
 		}
 		return max(deadlineMs-1, cursorMs)
 	}
-	if a := j.state.ScheduleActivatedAtMs; a.Set {
+	if a := s.ScheduleActivatedAtMs; a.Set {
 		cursorMs = max(cursorMs, a.N-1)
 	}
-	if j.state.LastOutcome() == "error" { // the deadline may be the retry of a slot before that run
+	if s.LastOutcome() == "error" { // the deadline may be the retry of a slot before that run
 		cursorMs = min(cursorMs, deadlineMs-1)
 	}
 	return cursorMs
@@ -124,8 +124,8 @@ func (t *turn) catchUpLate() error {
 // catchUpOf is the policy for a job: its own, else the configuration's. A
 // one-shot that was missed always runs, unless the job itself says skip.
 func (t *turn) catchUpOf(j *Job) schedule.CatchUp {
-	if j.def.CatchUp != nil {
-		return *j.def.CatchUp
+	if own := j.def().CatchUp; own != nil {
+		return *own
 	}
 	if t.cfg.SkipMissed && !j.timedOneShot() {
 		return schedule.CatchUp{Policy: schedule.RunNone}
@@ -148,7 +148,7 @@ func (t *turn) catchUp(id string) error {
 	}
 	deadlineMs, _ := j.NextRunMs()
 	afterMs := j.missedAfter(deadlineMs)
-	if restMs := t.restsUntil(j); restMs > t.now && !j.timedOneShot() && !j.state.RotaConsumedMs.Set {
+	if restMs := t.restsUntil(j); restMs > t.now && !j.timedOneShot() && !j.consumed.Set {
 		return t.waitBackoff(j, afterMs, restMs)
 	}
 	_, planned := j.nextPlan()
@@ -199,7 +199,7 @@ func (t *turn) planMissed(j *Job, m schedule.Missed, planned bool) error {
 			return err
 		}
 	}
-	startMs := j.state.NextRunAtMs.N
+	startMs := j.next.N
 	var err error
 	if !planned { // what is missed behind a plan begins at the mark already
 		if j, err = t.passWait(j); err != nil {
@@ -233,10 +233,10 @@ func (t *turn) decideMissed(jobID string, r slotRange, d missedDetail) error {
 // schedule's slots. One that rota set is an attempt of its own and stays due.
 // Another program's is a missed slot like any, unless its run is over.
 func (t *turn) catchUpOffSlot(j *Job, deadlineMs int64, policy schedule.CatchUp) error {
-	if j.state.RotaConsumedMs.Set {
+	if j.consumed.Set {
 		return nil
 	}
-	if last := j.state.LastRunAtMs; last.Set && last.N >= deadlineMs && j.state.LastOutcome() != "error" {
+	if last := j.state().LastRunAtMs; last.Set && last.N >= deadlineMs && j.state().LastOutcome() != "error" {
 		_, err := t.advance(j, deadlineMs)
 		return err
 	}
@@ -253,5 +253,5 @@ func (t *turn) waitBackoff(j *Job, afterMs, untilMs int64) error {
 	if err != nil {
 		return err
 	}
-	return t.retryAt(j, &Run{JobID: j.ID, Attempt: max(1, int(j.state.ConsecutiveErrors.N))}, untilMs)
+	return t.retryAt(j, &Run{JobID: j.ID, Attempt: max(1, int(j.state().ConsecutiveErrors.N))}, untilMs)
 }

@@ -33,7 +33,7 @@ func (d *desk) configure() {
 func (d *desk) accounted(id string) (count int, unexplained []string) {
 	d.t.Helper()
 	j := d.job(id)
-	for slotMs, ok := j.timing.Next(j.def.CreatedAtMs); ok && slotMs <= d.nowMs; slotMs, ok = j.timing.Next(slotMs) {
+	for slotMs, ok := j.timing.Next(j.def().CreatedAtMs); ok && slotMs <= d.nowMs; slotMs, ok = j.timing.Next(slotMs) {
 		count++
 		why := must[Why](d, WhyQuery{JobID: id, AtMs: slotMs})
 		if len(why.Decisions) == 0 || why.Decisions[0].Rule == string(RuleUnrecorded) {

@@ -34,7 +34,7 @@ func (t *turn) deliveryOf(r *Run) job.DeliverySpec {
 		return r.Gone.delivery
 	}
 	if j, ok := t.st.jobs.Get(r.JobID); ok {
-		return j.def.Delivery
+		return j.def().Delivery
 	}
 	return job.DeliverySpec{}
 }

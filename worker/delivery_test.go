@@ -86,7 +86,7 @@ func TestTheResultIsCommittedBeforeItIsSent(t *testing.T) {
 	if d.outbox() != 0 {
 		t.Error("the result is still kept")
 	}
-	st := d.job("j").state
+	st := *d.job("j").state()
 	if string(st.LastDelivered) != "true" || st.LastDeliveryStatus != "delivered" || st.LastDeliveryError != "" {
 		t.Errorf("state %s", d.job("j").State)
 	}
@@ -111,7 +111,7 @@ func TestAnErrorIsDeliveredWithoutItsOutput(t *testing.T) {
 	d.answer(Delivered, "")
 	d.wantHistory("j", "error failed delivered")
 	d.wantNext("j", "2026-10-01T12:01:00.000Z")
-	if n := d.job("j").state.ConsecutiveErrors.N; n != 1 {
+	if n := d.job("j").state().ConsecutiveErrors.N; n != 1 {
 		t.Errorf("%d consecutive errors", n)
 	}
 }
@@ -129,7 +129,7 @@ func TestNothingToSay(t *testing.T) {
 				t.Error("something was sent")
 			}
 			d.wantHistory("j", "ok succeeded not-delivered "+c.reason)
-			if got := d.job("j").state.LastSuppressionReason; got != c.reason {
+			if got := d.job("j").state().LastSuppressionReason; got != c.reason {
 				t.Errorf("the job says %q", got)
 			}
 		})
@@ -143,8 +143,8 @@ func TestCase057AFailedDeliveryIsNoFailedRun(t *testing.T) {
 	d.answer(NotDelivered, "the receiver answered 503 four times")
 	d.wantHistory("j", "ok failed not-delivered")
 	j := d.job("j")
-	if j.state.LastOutcome() != "ok" || j.state.ConsecutiveErrors.N != 0 || j.state.LastDeliveryStatus != "not-delivered" ||
-		j.state.LastDeliveryError != "the receiver answered 503 four times" {
+	if j.state().LastOutcome() != "ok" || j.state().ConsecutiveErrors.N != 0 || j.state().LastDeliveryStatus != "not-delivered" ||
+		j.state().LastDeliveryError != "the receiver answered 503 four times" {
 		t.Errorf("state %s", j.State)
 	}
 	d.wantNext("j", "2026-10-01T12:01:00.000Z")
@@ -172,7 +172,7 @@ func TestAOneShotIsDeletedOnlyWhenItsResultArrived(t *testing.T) {
 			}
 			d.answer(c.end, "")
 			j, kept := d.w.Snapshot().Job("j")
-			if kept == c.deleted || kept && (j.Enabled || j.state.NextRunAtMs.Set) {
+			if kept == c.deleted || kept && (j.Enabled || j.next.Set) {
 				t.Errorf("kept %v", kept)
 			}
 		})

@@ -46,7 +46,7 @@ func (t *turn) addJob(c AddJob) (Added, error) {
 	if err := t.emit(Event{Kind: EventJobAdded, JobID: j.ID}); err != nil {
 		return Added{}, err
 	}
-	return Added{Job: j, Keyed: j.def.DeclarationKey != "", Created: true, Notes: created.Notes}, nil
+	return Added{Job: j, Keyed: j.keyed, Created: true, Notes: created.Notes}, nil
 }
 
 // declaredAs is the declaration key of cron.add parameters, "" when there is
@@ -67,27 +67,30 @@ func (t *turn) withFirstDeadline(j *Job) (*Job, error) {
 	if !ok || !j.Enabled {
 		return j, nil
 	}
-	is := j.state
+	is := *j.state()
 	is.NextRunAtMs = store.Some(next)
 	return j.withState(is)
 }
 
-// declared finds the job with a declaration key. It reads every job: keys come
-// from files and from clients that declare, not from every add.
+// declared finds the job with a declaration key, nil when there is none.
 func (t *turn) declared(key string) (*Job, error) {
-	var found *Job
-	for j := range t.eachJob() {
-		if j.def.DeclarationKey != key {
-			continue
+	var found []string
+	for k := range t.st.named.From(nameKey{declarationKey: key}) {
+		if k.declarationKey != key {
+			break
 		}
-		if found != nil {
-			return nil, refuse(job.CodeConflict, "cron.add",
-				fmt.Sprintf("declaration key %q is ambiguous: jobs %s and %s carry it", key, found.ID, j.ID),
-				"remove one of them: rota cron rm "+j.ID)
-		}
-		found = j
+		found = append(found, k.jobID)
 	}
-	return found, nil
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		j, _ := t.st.jobs.Get(found[0])
+		return j, nil
+	}
+	return nil, refuse(job.CodeConflict, "cron.add",
+		fmt.Sprintf("declaration key %q is ambiguous: jobs %s and %s carry it", key, found[0], found[1]),
+		"remove one of them: rota cron rm "+found[1])
 }
 
 func (t *turn) converge(j *Job, params json.RawMessage) (Added, error) {
@@ -263,11 +266,12 @@ func withStatePatch(j *Job, patch json.RawMessage) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := *j
-	next.State = raw
-	if next.state, err = store.DecodeState(raw); err != nil {
+	is, err := store.DecodeState(raw)
+	if err != nil {
 		return nil, err
 	}
+	next := *j
+	next.hold(raw, &is)
 	return &next, nil
 }
 
@@ -338,7 +342,7 @@ func (t *turn) turnOff(j *Job) error {
 		return err
 	}
 	next := *j
-	next.Definition, next.Enabled, next.def.Enabled = definition, false, false
+	next.Definition, next.Enabled, next.keptDef = definition, false, nil
 	t.putJob(&next)
 	t.wrote = true
 	if err := store.UpdateEnabled(t.tx, next.row(), t.now); err != nil {

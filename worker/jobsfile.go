@@ -34,8 +34,11 @@ func (t *turn) applyJobs(c ApplyJobs) (Applied, error) {
 		}
 		answer.count(added)
 	}
-	for j := range t.eachJob() {
-		if key := j.def.DeclarationKey; strings.HasPrefix(key, filePrefix) && !seen[key] {
+	for k := range t.st.named.From(nameKey{declarationKey: filePrefix}) {
+		if !strings.HasPrefix(k.declarationKey, filePrefix) {
+			break
+		}
+		if j, ok := t.st.jobs.Get(k.jobID); ok && !seen[k.declarationKey] {
 			answer.Left = append(answer.Left, j.Name)
 		}
 	}

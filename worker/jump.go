@@ -62,7 +62,7 @@ func (t *turn) changeSinceStop() (clockChange, error) {
 		farMs = max(farMs, t.now+correctionMs+delayMs)
 	}
 	for j := range t.eachJob() {
-		if m := j.state.RotaConsumedMs.N; m > farMs && !j.timedOneShot() {
+		if m := j.consumed.N; m > farMs && !j.timedOneShot() {
 			wasMs = max(wasMs, m)
 		}
 	}
@@ -115,7 +115,7 @@ func (t *turn) rebase(j *Job, c clockChange) (moved bool, err error) {
 	droppedAll := len(j.plan) > 0 && len(kept) == 0
 	next := *j
 	next.plan = kept
-	is := j.state
+	is := *j.state()
 	if is.ScheduleActivatedAtMs.N > t.now {
 		is.ScheduleActivatedAtMs = store.Some(t.now)
 	}
@@ -126,11 +126,11 @@ func (t *turn) rebase(j *Job, c clockChange) (moved bool, err error) {
 		}
 	}
 	is.NextRunAtMs, is.StartupCatchupAtMs = t.rebasedDeadline(&next, is, c)
-	if is.NextRunAtMs != j.state.NextRunAtMs {
+	if is.NextRunAtMs != j.next {
 		is.PacedNextRunAtMs, is.ForcePreservedNextRunAtMs = store.Int{}, store.Int{}
 	}
-	if is.NextRunAtMs == j.state.NextRunAtMs && is.RotaConsumedMs == j.state.RotaConsumedMs &&
-		is.ScheduleActivatedAtMs == j.state.ScheduleActivatedAtMs && len(kept) == len(j.plan) {
+	if is.NextRunAtMs == j.next && is.RotaConsumedMs == j.consumed &&
+		is.ScheduleActivatedAtMs == j.state().ScheduleActivatedAtMs && len(kept) == len(j.plan) {
 		return false, nil
 	}
 	_, err = t.editState(&next, func(s *store.State) { *s = is })
@@ -176,9 +176,7 @@ func (t *turn) rebasedDeadline(j *Job, is store.State, c clockChange) (deadline,
 	case j.timedOneShot() && !deadline.Set:
 		return deadline, catchUp // its run is open
 	}
-	now := *j
-	now.state = is
-	return deadlineOf(now.naturalNext(t.now)), store.Int{}
+	return deadlineOf(j.nextBehind(is.RotaConsumedMs, t.now)), store.Int{}
 }
 
 // slotAt reports whether an instant is one of the job's natural slots.
@@ -218,7 +216,7 @@ func (t *turn) rebasePlan(j *Job) ([]store.PlanRow, error) {
 // by whole intervals, so that it is the same grid and has begun. An anchor that
 // was ahead even then stays: somebody chose it.
 func (t *turn) rebaseAnchor(j *Job, c clockChange) (*Job, error) {
-	s := j.def.Schedule
+	s := j.def().Schedule
 	if s.Kind != "every" || j.SetAside != "" || !s.HasAnchor || s.AnchorMs <= t.now || s.AnchorMs > c.fromMs {
 		return j, nil
 	}

@@ -104,7 +104,7 @@ func TestACorrectionRebasesTheActivation(t *testing.T) {
 	d.add("j", everyHour)
 	must[*Job](d, UpdateJob{ID: "j", Patch: json.RawMessage(`{"schedule":` + hourly + `}`)})
 	d.correct("2026-05-01T12:00:00Z")
-	if s := d.job("j").state; s.ScheduleActivatedAtMs.N != d.nowMs {
+	if s := d.job("j").state(); s.ScheduleActivatedAtMs.N != d.nowMs {
 		t.Errorf("activated %s", instantText(s.ScheduleActivatedAtMs.N))
 	}
 	d.restart(3 * time.Hour)

@@ -1,47 +1,88 @@
 package worker
 
-import "github.com/rota-scheduler/rota/store"
+import (
+	"slices"
+	"strings"
+
+	"github.com/rota-scheduler/rota/schedule"
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
+)
 
 // Reading the whole model from the file: jobs, plans, attempts, and what the last
 // holder left open. Nothing is decided here.
 
 // load reads the whole model. It decides nothing.
 func load(tx *store.Tx, cfg *Config) (state, error) {
-	st := newState()
-	t := &turn{tx: tx, cfg: cfg, st: st, edit: new(edit)}
-	err := store.EachJob(tx, func(row store.JobRow) error {
-		t.putJob(newJob(row, cfg.DST, cfg.Zone))
-		t.st.nextSort = max(t.st.nextSort, row.SortOrder+1)
-		return nil
-	})
+	jobs, err := readJobs(tx, cfg)
 	if err != nil {
 		return state{}, err
+	}
+	slices.SortFunc(jobs, func(a, b *Job) int { return strings.Compare(a.ID, b.ID) })
+	find := func(id string) *Job {
+		i, ok := slices.BinarySearchFunc(jobs, id, func(j *Job, id string) int { return strings.Compare(j.ID, id) })
+		if !ok {
+			return &Job{} // the row of a job that is gone; a start drops it
+		}
+		return jobs[i]
 	}
 	plans, err := store.Plans(tx)
 	if err != nil {
 		return state{}, err
 	}
 	for _, p := range plans {
-		if j, ok := t.st.jobs.Get(p.JobID); ok {
-			next := *j
-			next.plan = append(append([]store.PlanRow(nil), j.plan...), p)
-			t.putJob(&next)
-		}
+		j := find(p.JobID)
+		j.plan = append(j.plan, p)
 	}
 	retries, err := store.Retries(tx)
 	if err != nil {
 		return state{}, err
 	}
 	for _, r := range retries {
-		if j, ok := t.st.jobs.Get(r.JobID); ok {
-			next := *j
-			next.retry = &r
-			t.putJob(&next)
-		}
+		find(r.JobID).retry = &r
 	}
+	t := &turn{tx: tx, cfg: cfg, st: newState(), edit: new(edit)}
+	t.fill(jobs)
 	t.st.seq, err = store.LastSeq(tx)
 	t.st.runCount = t.st.seq // each manual run takes a number of the sequence: none is ever given twice
 	return t.st, err
+}
+
+// readJobs reads the job rows. Jobs that say the same expression share it.
+func readJobs(tx *store.Tx, cfg *Config) ([]*Job, error) {
+	var jobs []*Job
+	c := job.Compiler{DST: cfg.DST, Zone: cfg.Zone, Expressions: schedule.Expressions{}}
+	err := store.EachJob(tx, func(row store.JobRow) error {
+		j := readJob(row, &c)
+		j.keep(false)
+		jobs = append(jobs, j)
+		return nil
+	})
+	return jobs, err
+}
+
+// fill builds the memory of jobs in id order, none of which has an open run
+// yet. It is putJob for all of them, without the trees in between.
+func (t *turn) fill(jobs []*Job) {
+	ids := make([]string, len(jobs))
+	var due []dueKey
+	var named []nameKey
+	for i, j := range jobs {
+		ids[i] = j.ID
+		t.st.nextSort = max(t.st.nextSort, j.SortOrder+1)
+		if j.inDue = t.mayBeDue(j, nil); j.inDue {
+			due = append(due, j.dueKey())
+		}
+		if j.keyed {
+			named = append(named, j.nameKey())
+		}
+	}
+	slices.SortFunc(due, compareDue)
+	slices.SortFunc(named, compareName)
+	nothing := func(int) (none struct{}) { return none }
+	t.st.jobs = treeOf(strings.Compare, ids, func(i int) *Job { return jobs[i] })
+	t.st.due = treeOf(compareDue, due, nothing)
+	t.st.named = treeOf(compareName, named, nothing)
 }
 
 // openRuns lists what the last holder left open: receipts first, then markers
@@ -58,7 +99,7 @@ func openRuns(tx *store.Tx, st *state) ([]found, error) {
 		explained[r.JobID] = true
 	}
 	for j := range st.jobs.Values() {
-		if (j.state.QueuedAtMs.Set || j.state.RunningAtMs.Set) && !explained[j.ID] {
+		if j.marked && !explained[j.ID] {
 			all = append(all, found{jobID: j.ID})
 		}
 	}

@@ -13,13 +13,14 @@ import (
 // copy, and a commit makes the copy the truth. Each part is an immutable tree,
 // so the copy is a few words.
 type state struct {
-	jobs   tree[string, *Job]   // by id
-	due    tree[dueKey, string] // job ids by their next deadline; only what may be requested when due
-	open   tree[string, *Run]   // the open run of each job, by job id
-	queue  tree[queueKey, *Run] // requested runs in picking order
-	active tree[string, *Run]   // active runs by receipt id: these hold places
-	sent   tree[string, *Run]   // delivering runs by receipt id
-	byRun  tree[string, *Run]   // open runs by public id
+	jobs   tree[string, *Job]      // by id
+	due    tree[dueKey, struct{}]  // jobs by their next deadline; only what may be requested when due
+	named  tree[nameKey, struct{}] // jobs by their declaration key, those that have one
+	open   tree[string, *Run]      // the open run of each job, by job id
+	queue  tree[queueKey, *Run]    // requested runs in picking order
+	active tree[string, *Run]      // active runs by receipt id: these hold places
+	sent   tree[string, *Run]      // delivering runs by receipt id
+	byRun  tree[string, *Run]      // open runs by public id
 	// grown are jobs whose receipts and history grew since retention looked:
 	// trimming each run's own would double what a busy turn writes.
 	grown tree[string, struct{}]
@@ -39,7 +40,8 @@ type state struct {
 func newState() state {
 	return state{
 		jobs:   newTree[string, *Job](strings.Compare),
-		due:    newTree[dueKey, string](compareDue),
+		due:    newTree[dueKey, struct{}](compareDue),
+		named:  newTree[nameKey, struct{}](compareName),
 		open:   newTree[string, *Run](strings.Compare),
 		queue:  newTree[queueKey, *Run](compareQueue),
 		active: newTree[string, *Run](strings.Compare),
@@ -62,6 +64,14 @@ func compareDue(a, b dueKey) int {
 		cmp.Compare(a.updatedMs, b.updatedMs), strings.Compare(a.jobID, b.jobID))
 }
 
+// nameKey orders declarations: a key should have one job, and a file from
+// elsewhere may say otherwise.
+type nameKey struct{ declarationKey, jobID string }
+
+func compareName(a, b nameKey) int {
+	return cmp.Or(strings.Compare(a.declarationKey, b.declarationKey), strings.Compare(a.jobID, b.jobID))
+}
+
 // queueKey orders requests: by slot time, or by arrival where there is no
 // slot, then by the job order of the table.
 type queueKey struct {
@@ -78,39 +88,96 @@ func compareQueue(a, b queueKey) int {
 }
 
 // Job is one job as committed: an immutable value, shared by snapshots. The
-// bytes are the truth; what is typed beside them is read from them once. Only
-// newJob, withState, withStatePatch and turnOff change the one, always
-// together with the other.
+// bytes are the truth. What the loop asks of every job is read from them once;
+// everything else is read when it is asked for, because 100,000 decoded jobs
+// would take three times the memory of their bytes. Only newJob, withState,
+// withStatePatch and turnOff change the bytes, always together with what was
+// read from them.
 type Job struct {
 	ID         string
 	Definition []byte // job_json, as stored
 	State      []byte // state_json, as stored
 	Name       string
-	Enabled    bool
 	SortOrder  int64
 	UpdatedMs  int64  // definition write time
 	RuntimeMs  int64  // last runtime write; 0 = never
 	SetAside   string // why the row cannot be used; empty when it can
 
-	def     job.Definition
-	state   store.State
-	timing  schedule.Schedule // the zero value never fires
-	plan    []store.PlanRow   // missed slots that will be run late, in order of their start
-	retry   *store.Retry      // the next attempt after a failure; it stands while the deadline is its own
-	decoded bool              // state could be read, so it may be written
-	// inDue says that dueAt is this job's key in state.due.
-	inDue bool
-	dueAt dueKey
+	timing   schedule.Schedule // the zero value never fires
+	next     store.Int         // nextRunAtMs of the state
+	consumed store.Int         // rotaConsumedMs of the state
+	plan     []store.PlanRow   // missed slots that will be run late, in order of their start
+	retry    *store.Retry      // the next attempt after a failure; it stands while the deadline is its own
+
+	// Both are nil but for a job with an open run: the end of the run asks a lot.
+	keptDef   *job.Definition
+	keptState *store.State
+
+	Enabled bool
+	decoded bool // state could be read, so it may be written
+	oneShot bool // the schedule is a single time
+	keyed   bool // it has a declaration key
+	// Of the state: a run waits or is active; the deadline is a late start;
+	// failures to compute it are counted.
+	marked, deferred, erring bool
+	inDue                    bool // dueKey is in state.due
 }
+
+// def is the definition, decoded. It is shared: nobody may change it.
+func (j *Job) def() *job.Definition {
+	if j.keptDef != nil {
+		return j.keptDef
+	}
+	d, err := job.Decode(j.Definition)
+	if err == nil {
+		d.ID = j.ID
+		if d.CreatedAtMs == 0 {
+			d.CreatedAtMs = j.UpdatedMs
+		}
+	}
+	return &d
+}
+
+// state is the state, decoded. It is shared: nobody may change it.
+func (j *Job) state() *store.State {
+	switch {
+	case j.keptState != nil:
+		return j.keptState
+	case !j.decoded:
+		return &store.State{}
+	}
+	return store.ReadState(j.State)
+}
+
+// keep keeps what is decoded, or lets it go, before the job is shared.
+func (j *Job) keep(decoded bool) {
+	if !decoded {
+		j.keptDef, j.keptState = nil, nil
+		return
+	}
+	j.keptDef, j.keptState = j.def(), j.state()
+}
+
+// hold makes s, which the bytes say, the job's state.
+func (j *Job) hold(raw []byte, s *store.State) {
+	j.State, j.keptState = raw, s
+	j.next, j.consumed = s.NextRunAtMs, s.RotaConsumedMs
+	j.marked = s.QueuedAtMs.Set || s.RunningAtMs.Set
+	j.deferred = s.StartupCatchupAtMs.Set && s.StartupCatchupAtMs == s.NextRunAtMs
+	j.erring = s.ScheduleErrorCount.N != 0
+}
+
+// dueKey is where the job stands in state.due.
+func (j *Job) dueKey() dueKey { return dueKey{j.next.N, j.SortOrder, j.UpdatedMs, j.ID} }
+
+// nameKey is where a job with a declaration key stands in state.named.
+func (j *Job) nameKey() nameKey { return nameKey{j.def().DeclarationKey, j.ID} }
 
 // ConsumedMs is the greatest slot ever decided, 0 when none was.
-func (j *Job) ConsumedMs() int64 { return j.state.RotaConsumedMs.N }
+func (j *Job) ConsumedMs() int64 { return j.consumed.N }
 
 // NextRunMs is the persisted deadline; ok is false when there is none.
-func (j *Job) NextRunMs() (ms int64, ok bool) {
-	n := j.state.NextRunAtMs
-	return n.N, n.Set && n.N > 0
-}
+func (j *Job) NextRunMs() (ms int64, ok bool) { return j.next.N, j.next.Set && j.next.N > 0 }
 
 // Run is one open run. It is immutable: a transition replaces it.
 type Run struct {
@@ -145,7 +212,7 @@ type goneJob struct {
 	delivery      job.DeliverySpec
 }
 
-func (j *Job) gone() *goneJob { return &goneJob{j.Name, j.def.AgentID, j.def.Delivery} }
+func (j *Job) gone() *goneJob { return &goneJob{j.Name, j.def().AgentID, j.def().Delivery} }
 
 func (r *Run) timed() bool { return r.SlotMs != 0 }
 
@@ -155,26 +222,33 @@ const invalidSchedule = "invalid-schedule: "
 // newJob builds the memory of a row. A row that cannot be used is set aside
 // with the reason: it stays in the table as it is, and its siblings go on.
 func newJob(row store.JobRow, dst schedule.DST, zone string) *Job {
+	return readJob(row, &job.Compiler{DST: dst, Zone: zone})
+}
+
+func readJob(row store.JobRow, c *job.Compiler) *Job {
 	j := &Job{
 		ID: row.JobID, Definition: row.Definition, State: row.State, Name: row.Name,
 		Enabled: row.Enabled, SortOrder: row.SortOrder, UpdatedMs: row.UpdatedAtMs, RuntimeMs: row.RuntimeUpdatedMs,
 	}
-	var err error
-	if j.state, err = store.DecodeState(row.State); err != nil {
+	s, err := store.DecodeState(row.State)
+	if err != nil {
 		j.SetAside = "invalid-state: " + err.Error()
 		return j
 	}
 	j.decoded = true
-	if j.def, err = job.Decode(row.Definition); err != nil {
+	j.hold(row.State, &s)
+	d, err := job.Decode(row.Definition)
+	j.oneShot, j.keyed = d.Schedule.Kind == "at", d.DeclarationKey != ""
+	if err != nil {
 		j.SetAside = "invalid-payload: " + err.Error()
 		return j
 	}
-	j.def.ID = row.JobID
-	if j.def.CreatedAtMs == 0 {
-		j.def.CreatedAtMs = row.UpdatedAtMs
+	d.ID = row.JobID
+	if d.CreatedAtMs == 0 {
+		d.CreatedAtMs = row.UpdatedAtMs
 	}
-	j.Name, j.Enabled = j.def.Name, j.def.Enabled
-	if j.timing, err = j.def.Compile(dst, zone); err != nil {
+	j.Name, j.Enabled, j.keptDef = d.Name, d.Enabled, &d
+	if j.timing, err = c.Compile(&d); err != nil {
 		j.SetAside = invalidSchedule + err.Error()
 	}
 	return j
@@ -182,23 +256,24 @@ func newJob(row store.JobRow, dst schedule.DST, zone string) *Job {
 
 // withState is the job with another state.
 func (j *Job) withState(is store.State) (*Job, error) {
-	raw, err := store.EncodeState(j.State, &j.state, &is)
+	raw, err := store.EncodeState(j.State, j.state(), &is)
 	if err != nil {
 		return nil, err
 	}
 	next := *j
-	next.State, next.state = raw, is
+	next.hold(raw, &is)
 	return &next, nil
 }
 
 // row is the job as its table row.
 func (j *Job) row() store.JobRow {
+	d := j.def()
 	return store.JobRow{
 		JobID: j.ID, Definition: j.Definition, State: j.State, SortOrder: j.SortOrder, UpdatedAtMs: j.UpdatedMs,
-		RuntimeUpdatedMs: j.RuntimeMs, ScheduleIdentity: j.def.ScheduleIdentity(),
+		RuntimeUpdatedMs: j.RuntimeMs, ScheduleIdentity: d.ScheduleIdentity(),
 		DefinitionColumns: store.DefinitionColumns{
-			Name: j.def.Name, Enabled: j.def.Enabled, PayloadKind: j.def.PayloadKind, DeclarationKey: j.def.DeclarationKey,
-			OwnerAgentID: j.def.OwnerAgentID, AgentID: j.def.AgentID, Description: j.def.Description,
+			Name: d.Name, Enabled: d.Enabled, PayloadKind: d.PayloadKind, DeclarationKey: d.DeclarationKey,
+			OwnerAgentID: d.OwnerAgentID, AgentID: d.AgentID, Description: d.Description,
 		},
 	}
 }
@@ -208,20 +283,24 @@ func (j *Job) unrunnable() string {
 	if j.SetAside != "" {
 		return j.SetAside
 	}
-	if !j.def.Payload.Runnable() {
-		return "payload kind \"" + j.def.PayloadKind + "\" is not available in this build; available: " + job.AvailableKinds()
+	if d := j.def(); !d.Payload.Runnable() {
+		return "payload kind \"" + d.PayloadKind + "\" is not available in this build; available: " + job.AvailableKinds()
 	}
 	return ""
 }
 
 // timedOneShot reports whether the job fires once.
-func (j *Job) timedOneShot() bool { return j.def.Schedule.Kind == "at" }
+func (j *Job) timedOneShot() bool { return j.oneShot }
 
 // naturalNext is the deadline that the schedule alone gives: the first slot
 // after both now and everything already decided. A one-shot that was never
 // decided keeps its time, also when it has passed.
 func (j *Job) naturalNext(nowMs int64) (slotMs int64, ok bool) {
-	consumed := j.state.RotaConsumedMs
+	return j.nextBehind(j.consumed, nowMs)
+}
+
+// nextBehind is naturalNext for another mark.
+func (j *Job) nextBehind(consumed store.Int, nowMs int64) (slotMs int64, ok bool) {
 	if !j.timedOneShot() {
 		return j.timing.Next(max(nowMs, consumed.N))
 	}
@@ -246,5 +325,6 @@ const minInstantMs = -8_640_000_000_000_000
 // ranOK reports whether a one-shot's slot is behind a good run: the only case
 // of a file that has no mark yet in which its time is over.
 func (j *Job) ranOK(atMs int64) bool {
-	return j.state.LastOutcome() == "ok" && j.state.LastRunAtMs.Set && atMs <= j.state.LastRunAtMs.N
+	s := j.state()
+	return s.LastOutcome() == "ok" && s.LastRunAtMs.Set && atMs <= s.LastRunAtMs.N
 }

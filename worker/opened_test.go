@@ -127,7 +127,7 @@ func TestOpenedFileAtAStart(t *testing.T) {
 			if want := startMs + row.next*1000; has != (row.next >= 0) || has && next != want {
 				t.Errorf("next is %s, want %s: %s", instantText(next), instantText(want), j.State)
 			}
-			if got := j.state.StartupCatchupAtMs.Set && len(j.plan) > 0; got != row.planned {
+			if got := j.state().StartupCatchupAtMs.Set && len(j.plan) > 0; got != row.planned {
 				t.Errorf("planned %v, want %v", got, row.planned)
 			}
 			d.restart(0)
@@ -154,7 +154,7 @@ func TestOC1SkipMissedJobs(t *testing.T) {
 	d.wantNext("daily", "2026-05-02T09:00:00.000Z")
 	d.wantNext("interval", "2026-05-01T12:01:30.000Z")
 	d.wantNext("history", "2026-05-02T09:00:00.000Z")
-	if last := d.job("daily").state.LastRunAtMs.N; last != d.nowMs-97_230_000 {
+	if last := d.job("daily").state().LastRunAtMs.N; last != d.nowMs-97_230_000 {
 		t.Errorf("the last run moved to %s", instantText(last))
 	}
 	if after := d.query(`SELECT state_json FROM cron_jobs WHERE job_id = 'future'`)[0]; after != before {
@@ -181,12 +181,12 @@ func TestOC2OverflowKeepsItsStart(t *testing.T) {
 	must[Why](d, WhyQuery{JobID: "daily"})
 	d.restart(3 * time.Second)
 	d.wantNext("daily", "2026-05-01T12:00:35.000Z")
-	if s := d.job("daily").state; s.StartupCatchupAtMs != s.NextRunAtMs {
+	if s := d.job("daily").state(); s.StartupCatchupAtMs != s.NextRunAtMs {
 		t.Errorf("no deferral mark: %s", d.job("daily").State)
 	}
 	d.live(10*time.Second, time.Second)
 	d.wantNext("daily", "2026-05-02T09:00:00.000Z")
-	if d.job("daily").state.StartupCatchupAtMs.Set {
+	if d.job("daily").state().StartupCatchupAtMs.Set {
 		t.Error("the deferral mark stays")
 	}
 }
@@ -213,7 +213,7 @@ func TestOC3DeferralBeyondTheLargestDate(t *testing.T) {
 			}
 			continue
 		}
-		if err := json.Unmarshal(j.state.AutoDisabled, &off); err != nil || j.Enabled || has || off.Reason != "schedule-errors" || off.ConsecutiveErrors != 1 {
+		if err := json.Unmarshal(j.state().AutoDisabled, &off); err != nil || j.Enabled || has || off.Reason != "schedule-errors" || off.ConsecutiveErrors != 1 {
 			t.Errorf("%s: enabled %v, deadline %v, %s", id, j.Enabled, has, j.State)
 		}
 		if rows := d.query(`SELECT rule || detail FROM rota_slots WHERE job_id = ? AND detail LIKE '%largest date%'`, id); len(rows) != 1 {
@@ -233,7 +233,7 @@ func TestRP5ActivationTime(t *testing.T) {
 	d.turn()
 	edit := func(patch string) int64 {
 		must[*Job](d, UpdateJob{ID: "j", Patch: json.RawMessage(patch)})
-		return d.job("j").state.ScheduleActivatedAtMs.N
+		return d.job("j").state().ScheduleActivatedAtMs.N
 	}
 	stamped := edit(`{"schedule":{"kind":"cron","expr":"0 21 * * *","tz":"UTC","staggerMs":0}}`)
 	d.nowMs += 3_600_000

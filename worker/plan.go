@@ -69,7 +69,7 @@ func (p *pace) next(nowMs int64, agent bool) int64 {
 // agentWork reports whether the job's payload is a turn of an agent, which at a
 // start waits for the rest to come up.
 func (j *Job) agentWork() bool {
-	switch j.def.PayloadKind {
+	switch j.def().PayloadKind {
 	case "agentTurn", "heartbeat":
 		return true
 	case "systemEvent": // into the main session, and to be acted on now
@@ -81,8 +81,7 @@ func (j *Job) agentWork() bool {
 
 // nextPlan is the planned late run that the deadline stands for.
 func (j *Job) nextPlan() (store.PlanRow, bool) {
-	c := j.state.StartupCatchupAtMs
-	if len(j.plan) == 0 || !c.Set || c != j.state.NextRunAtMs {
+	if len(j.plan) == 0 || !j.deferred {
 		return store.PlanRow{}, false
 	}
 	return j.plan[0], true
@@ -106,7 +105,7 @@ func (t *turn) planRuns(j *Job, slotsMs []int64, more bool) error {
 	if runAtMs > maxInstantMs {
 		return t.giveUp(j, slotsMs)
 	}
-	if natural := j.state.NextRunAtMs; !more && natural.Set && natural.N < runAtMs {
+	if natural := j.next; !more && natural.Set && natural.N < runAtMs {
 		runAtMs = natural.N // a late run never waits over a slot of its own job
 	}
 	next := *j

@@ -15,12 +15,12 @@ const perTurn = 256
 // or a decision. It reports whether deadlines are left over.
 func (t *turn) requestDue() (more bool, err error) {
 	for range perTurn {
-		key, id, ok := t.st.due.Min()
+		key, _, ok := t.st.due.Min()
 		if !ok || key.deadlineMs > t.now {
 			return false, nil
 		}
-		j, _ := t.st.jobs.Get(id)
-		open, isOpen := t.st.open.Get(id)
+		j, _ := t.st.jobs.Get(key.jobID)
+		open, isOpen := t.st.open.Get(key.jobID)
 		if !isOpen {
 			open = t.timedRun(j)
 		}
@@ -34,7 +34,7 @@ func (t *turn) requestDue() (more bool, err error) {
 
 // timedRun is the run that the job's deadline asks for, not yet in the ledger.
 func (t *turn) timedRun(j *Job) *Run {
-	slotMs, trigger := j.state.NextRunAtMs.N, TriggerTimer
+	slotMs, trigger := j.next.N, TriggerTimer
 	if p, ok := j.nextPlan(); ok {
 		slotMs, trigger = p.SlotMs, TriggerCatchUp
 	}
@@ -43,7 +43,7 @@ func (t *turn) timedRun(j *Job) *Run {
 		trigger, origin, attempt = TriggerRetry, retry.OriginMs, retry.Attempt
 	}
 	again := ""
-	if c := j.state.RotaConsumedMs; c.Set && slotMs <= c.N && trigger == TriggerTimer && j.timedOneShot() {
+	if c := j.consumed; c.Set && slotMs <= c.N && trigger == TriggerTimer && j.timedOneShot() {
 		again = strconv.FormatInt(j.UpdatedMs, 10) // a one-shot deliberately opened again
 	}
 	id := store.SlotID(t.id.storeKey, j.ID, slotMs, again)
@@ -65,7 +65,7 @@ func (t *turn) request(r *Run) error {
 	}
 	revision := job.Revision(j.Definition)
 	err := store.InsertReceipt(t.tx, store.Receipt{ID: r.ReceiptID, JobID: j.ID, ConfigRevision: revision,
-		AgentID: j.def.AgentID, RequestRunID: requestRunID, OwnerPID: t.id.pid, StartedAtMs: t.now})
+		AgentID: j.def().AgentID, RequestRunID: requestRunID, OwnerPID: t.id.pid, StartedAtMs: t.now})
 	if store.Class(err) == store.Constraint && r.timed() {
 		// The id exists all the same: an old ledger, or a mark that was lost.
 		// Deadline and mark move past it so that nothing spins.
@@ -196,7 +196,7 @@ func (t *turn) saysSo(r *Run, j *Job) bool {
 // launchOf is what the launcher gets for an active run.
 func launchOf(j *Job, r *Run) *Launch {
 	return &Launch{ReceiptID: r.ReceiptID, RunID: r.RunID, JobID: j.ID, JobName: j.Name, Trigger: r.Trigger,
-		SlotMs: r.SlotMs, RunAtMs: r.ActiveAtMs, Attempt: max(1, r.Attempt), Mode: r.Mode, Payload: j.def.Payload}
+		SlotMs: r.SlotMs, RunAtMs: r.ActiveAtMs, Attempt: max(1, r.Attempt), Mode: r.Mode, Payload: j.def().Payload}
 }
 
 func errNoJob(op, id string) error {

@@ -158,11 +158,11 @@ func (t *turn) askedAbout(j *Job, atMs int64) int64 {
 		}
 		return atMs
 	}
-	mark := j.state.RotaConsumedMs.N
+	mark := j.consumed.N
 	if _, ok, err := store.ReceiptByID(t.tx, store.SlotID(t.id.storeKey, j.ID, mark, "")); ok && err == nil {
 		return mark // a slot, or an attempt, which is none of the schedule
 	}
-	if slotMs, ok := j.timing.Prev(mark + 1); ok && slotMs > j.def.CreatedAtMs {
+	if slotMs, ok := j.timing.Prev(mark + 1); ok && slotMs > j.def().CreatedAtMs {
 		return slotMs
 	}
 	next, _ := j.NextRunMs()
@@ -190,18 +190,18 @@ func (t *turn) whyNow(j *Job) []Decision {
 	case !t.cfg.Enabled:
 		return []Decision{t.verdict(RuleOff, map[string]any{"nextRunAtMs": next})}
 	case has && next > t.now && j.retry != nil && j.retry.DeadlineMs == next:
-		return []Decision{t.verdict(RuleBackoff, map[string]any{"nextRunAtMs": next, "consecutiveErrors": j.state.ConsecutiveErrors.N})}
+		return []Decision{t.verdict(RuleBackoff, map[string]any{"nextRunAtMs": next, "consecutiveErrors": j.state().ConsecutiveErrors.N})}
 	}
 	return nil
 }
 
 func (t *turn) disabledNow(j *Job) Decision {
 	detail := map[string]any{"sinceMs": j.UpdatedMs}
-	if j.def.DisabledReason != "" {
-		detail["reason"] = j.def.DisabledReason
+	if j.def().DisabledReason != "" {
+		detail["reason"] = j.def().DisabledReason
 	}
-	if len(j.state.AutoDisabled) > 0 {
-		detail["autoDisabled"] = j.state.AutoDisabled
+	if len(j.state().AutoDisabled) > 0 {
+		detail["autoDisabled"] = j.state().AutoDisabled
 	}
 	return t.verdict(RuleDisabled, detail)
 }
@@ -236,7 +236,7 @@ func (t *turn) whyRan(j *Job, slotMs int64) ([]Decision, error) {
 	for _, r := range rows {
 		all = append(all, Decision{string(RuleFinished), rules[RuleFinished].Verdict, wireEntry(j.ID, r.EndedAtMs, r.Detail, j.Name), r.EndedAtMs, 0})
 	}
-	if mark := j.state.RotaConsumedMs.N; len(all) > 0 && slotMs > t.now && slotMs <= mark {
+	if mark := j.consumed.N; len(all) > 0 && slotMs > t.now && slotMs <= mark {
 		all = append(all, t.verdict(RuleWaitsClock, map[string]any{"consumedMs": mark}))
 	}
 	return all, err
@@ -250,8 +250,8 @@ func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
 			return t.verdict(RulePlanned, map[string]any{"runAtMs": p.RunAtMs, "planned": len(j.plan)})
 		}
 	}
-	mark := j.state.RotaConsumedMs.N
-	switch a := j.state.ScheduleActivatedAtMs; {
+	mark := j.consumed.N
+	switch a := j.state().ScheduleActivatedAtMs; {
 	case slotMs > t.now && slotMs <= mark && j.Enabled:
 		return t.verdict(RuleWaitsClock, map[string]any{"consumedMs": mark})
 	case slotMs > mark && j.Enabled && !t.cfg.Enabled && !(a.Set && slotMs <= a.N):
@@ -260,10 +260,10 @@ func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
 		return t.verdict(RuleFuture, map[string]any{"nextRunAtMs": next})
 	case !j.Enabled:
 		return t.disabledNow(j)
-	case a.Set && slotMs <= a.N || slotMs <= j.def.CreatedAtMs:
-		return t.verdict(RuleBeforeActive, map[string]any{"activatedAtMs": a.N, "createdAtMs": j.def.CreatedAtMs})
-	case hasNext && slotMs < next && slotMs > j.state.RotaConsumedMs.N && j.retry != nil && j.retry.DeadlineMs == next:
-		return t.verdict(RuleBackoff, map[string]any{"nextRunAtMs": next, "consecutiveErrors": j.state.ConsecutiveErrors.N})
+	case a.Set && slotMs <= a.N || slotMs <= j.def().CreatedAtMs:
+		return t.verdict(RuleBeforeActive, map[string]any{"activatedAtMs": a.N, "createdAtMs": j.def().CreatedAtMs})
+	case hasNext && slotMs < next && slotMs > j.consumed.N && j.retry != nil && j.retry.DeadlineMs == next:
+		return t.verdict(RuleBackoff, map[string]any{"nextRunAtMs": next, "consecutiveErrors": j.state().ConsecutiveErrors.N})
 	case hasNext && next <= t.now:
 		return t.verdict(RuleWaiting, map[string]any{"nextRunAtMs": next})
 	}

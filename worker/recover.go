@@ -80,8 +80,8 @@ func (t *turn) runByMarker(rec store.Receipt, j *Job) (r *Run, marked bool) {
 	case "manual":
 		r.Trigger, r.Mode = TriggerManual, key.Mode
 	default:
-		if j != nil && j.state.RunningAtMs.Set {
-			r.takeOneShot(j, j.state.RunningAtMs.N)
+		if j != nil && j.state().RunningAtMs.Set {
+			r.takeOneShot(j, j.state().RunningAtMs.N)
 		}
 	}
 	r.order = queueKey{orderMs: orderMs, jobID: rec.JobID, receiptID: rec.ID}
@@ -89,7 +89,7 @@ func (t *turn) runByMarker(rec store.Receipt, j *Job) (r *Run, marked bool) {
 		return r, false
 	}
 	r.order.sortOrder, r.order.updatedMs = j.SortOrder, j.UpdatedMs
-	s := &j.state
+	s := j.state()
 	switch {
 	case s.RunningReceiptID == rec.ID, s.RunningReceiptID == "" && s.RunningAtMs.Set && s.RunningAtMs.N == rec.StartedAtMs:
 		r.Phase, r.ActiveAtMs = PhaseActive, rec.StartedAtMs
@@ -156,7 +156,7 @@ func (t *turn) recoverRun(f found, rc *recovery) error {
 			return err
 		}
 		r, _ = t.st.open.Get(r.JobID)
-		if r.timed() && j.state.RunningScheduleChangeID != "" { // its schedule was replaced before it started
+		if r.timed() && j.state().RunningScheduleChangeID != "" { // its schedule was replaced before it started
 			rc.skipped++
 			return t.step(r, InRescheduled, nil)
 		}
@@ -214,7 +214,7 @@ func lost(r *Run, j *Job, nowMs int64) string {
 		return "it waited over a restart for more than ten minutes"
 	case r.Mode != "force" && !j.Enabled:
 		return "its job was disabled before the restart"
-	case r.timed() && j.def.CatchUp != nil && j.def.CatchUp.MaxLatenessMs > 0 && nowMs-r.SlotMs > j.def.CatchUp.MaxLatenessMs:
+	case r.timed() && j.def().CatchUp != nil && j.def().CatchUp.MaxLatenessMs > 0 && nowMs-r.SlotMs > j.def().CatchUp.MaxLatenessMs:
 		return "it waited over a restart beyond its job's maxLatenessMs"
 	}
 	return ""
@@ -223,7 +223,7 @@ func lost(r *Run, j *Job, nowMs int64) string {
 // recoverMarker settles a job whose marker no open receipt explains: an older
 // file. A waiting marker just goes; a running one is an interrupted run.
 func (t *turn) recoverMarker(j *Job, rc *recovery) error {
-	s := &j.state
+	s := j.state()
 	if !s.RunningAtMs.Set {
 		rc.skipped++
 		_, err := t.editState(j, func(s *store.State) { s.QueuedAtMs = store.Int{} })
@@ -284,7 +284,7 @@ func (t *turn) passRun(j *Job, r *Run) error {
 		return err
 	}
 	passed := schedule.Due(j.timing, deadlineMs-1, r.ActiveAtMs, schedule.CatchUp{Policy: schedule.RunNone})
-	markMs := max(deadlineMs, passed.LastMs, j.state.RotaConsumedMs.N)
+	markMs := max(deadlineMs, passed.LastMs, j.consumed.N)
 	_, err = t.editState(j, func(s *store.State) {
 		s.RotaConsumedMs = store.Some(markMs)
 		s.NextRunAtMs = deadlineOf(j.timing.Next(markMs)) // not from now: what was missed since is caught up
@@ -334,7 +334,7 @@ func (t *turn) passInterrupted(j *Job, r *Run) error {
 	if err != nil {
 		return err
 	}
-	markMs, err := t.pass(j, max(deadlineMs-1, j.state.RotaConsumedMs.N), t.now, RuleInterrupted, openRun{r.RunID})
+	markMs, err := t.pass(j, max(deadlineMs-1, j.consumed.N), t.now, RuleInterrupted, openRun{r.RunID})
 	if err != nil {
 		return err
 	}

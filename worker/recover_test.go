@@ -65,7 +65,7 @@ func TestRecoveryTellsUnstartedFromUncertain(t *testing.T) {
 		t.Fatalf("relaunched %v", d.launched)
 	}
 	j := d.job("uncertain")
-	if j.state.LastRunStatus != "error" || j.state.ConsecutiveErrors.N != 0 || j.state.LastRunInterruptionReason == "" {
+	if j.state().LastRunStatus != "error" || j.state().ConsecutiveErrors.N != 0 || j.state().LastRunInterruptionReason == "" {
 		t.Errorf("state %s", j.State)
 	}
 	receipts := d.query(`SELECT status FROM cron_run_receipts WHERE receipt_id = ?`, started.ReceiptID)
@@ -91,7 +91,7 @@ func TestRecoveryWithoutALaunchLogReplaysNothing(t *testing.T) {
 			if len(d.launched) != 0 {
 				t.Errorf("replayed %v", d.launched)
 			}
-			if j := d.job("j"); j.Enabled || j.state.NextRunAtMs.Set {
+			if j := d.job("j"); j.Enabled || j.next.Set {
 				t.Errorf("an interrupted one-shot stays %s", j.State)
 			}
 		})
@@ -149,7 +149,7 @@ func TestRecoverySkipsOldIDs(t *testing.T) {
 	if got := d.query(`SELECT status FROM cron_run_receipts`); got[0] != store.ReceiptSkipped {
 		t.Errorf("receipt %v", got)
 	}
-	if after, _ := d.job("j").NextRunMs(); after != next || d.job("j").state.QueuedAtMs.Set {
+	if after, _ := d.job("j").NextRunMs(); after != next || d.job("j").state().QueuedAtMs.Set {
 		t.Errorf("state %s", d.job("j").State)
 	}
 }

@@ -10,7 +10,7 @@ import (
 func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 	passedMs := int64(0)
 	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && dueMs <= t.now && (change.Schedule || change.Disabled) {
-		markMs, err := t.pass(was, max(dueMs-1, was.state.RotaConsumedMs.N), t.now, ruleOf(change), nil)
+		markMs, err := t.pass(was, max(dueMs-1, was.consumed.N), t.now, ruleOf(change), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +34,7 @@ func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 		}
 		j.plan = nil
 	}
-	is := j.state
+	is := *j.state()
 	is.ScheduleActivatedAtMs = store.Some(t.now)
 	is.NextRunAtMs, is.StartupCatchupAtMs, is.PacedNextRunAtMs, is.ForcePreservedNextRunAtMs = store.Int{}, store.Int{}, store.Int{}, store.Int{}
 	if change.Enabled {
@@ -44,9 +44,7 @@ func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 		is.RotaConsumedMs = store.Some(passedMs)
 	}
 	if j.Enabled {
-		now := *j
-		now.state = is
-		is.NextRunAtMs = t.deadlineAfterEdit(was, &now, change)
+		is.NextRunAtMs = t.deadlineAfterEdit(was, j, is.RotaConsumedMs, change)
 	}
 	return j.withState(is)
 }
@@ -57,10 +55,10 @@ func (t *turn) passDisabled(was *Job) (markMs int64, err error) {
 	if was.timedOneShot() || was.SetAside != "" {
 		return 0, nil
 	}
-	afterMs := max(was.state.RotaConsumedMs.N, was.state.ScheduleActivatedAtMs.N, was.def.CreatedAtMs)
+	afterMs := max(was.consumed.N, was.state().ScheduleActivatedAtMs.N, was.def().CreatedAtMs)
 	var detail any
-	if was.def.DisabledReason != "" {
-		detail = map[string]string{"reason": was.def.DisabledReason}
+	if was.def().DisabledReason != "" {
+		detail = map[string]string{"reason": was.def().DisabledReason}
 	}
 	markMs, err = t.pass(was, afterMs, t.now, RuleDisabled, detail)
 	if markMs == afterMs {
@@ -71,7 +69,7 @@ func (t *turn) passDisabled(was *Job) (markMs int64, err error) {
 
 // restamped notes an edit that leaves the deadline alone.
 func (t *turn) restamped(j *Job, change job.Change) (*Job, error) {
-	is := j.state
+	is := *j.state()
 	is.ScheduleActivatedAtMs = store.Some(t.now)
 	if change.Enabled {
 		is.AutoDisabled, is.ConsecutiveErrors, is.ScheduleErrorCount = nil, store.Some(0), store.Some(0)
@@ -102,18 +100,18 @@ func (t *turn) abandonPlan(was *Job, change job.Change) error {
 	return nil
 }
 
-// deadlineAfterEdit is the natural deadline of the new schedule. Two cases are
+// deadlineAfterEdit is the natural deadline of the new schedule behind a mark. Two cases are
 // not the plain one: enabling a job that is enabled keeps a deadline that has
 // come, and enabling a failed one-shot again opens its slot again.
-func (t *turn) deadlineAfterEdit(was, j *Job, change job.Change) store.Int {
+func (t *turn) deadlineAfterEdit(was, j *Job, consumed store.Int, change job.Change) store.Int {
 	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && !change.Schedule && dueMs <= t.now {
 		return store.Some(dueMs)
 	}
-	if next := deadlineOf(j.naturalNext(t.now)); next.Set {
+	if next := deadlineOf(j.nextBehind(consumed, t.now)); next.Set {
 		return next
 	}
 	atMs, ok := j.timing.Next(minInstantMs)
-	if j.timedOneShot() && ok && (change.Schedule || change.Enabled && !was.Enabled && j.state.LastOutcome() != "ok") {
+	if j.timedOneShot() && ok && (change.Schedule || change.Enabled && !was.Enabled && j.state().LastOutcome() != "ok") {
 		return store.Some(atMs)
 	}
 	return store.Int{}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
 )
 
 // Deadlines after a change that is not the operator's edit of the job: another
@@ -37,8 +38,11 @@ func (t *turn) noteTimeRules() (was string, err error) {
 // start: what passed meanwhile was missed.
 func (t *turn) rebuild() error {
 	moved := 0
+	c := job.Compiler{DST: t.cfg.DST, Zone: t.cfg.Zone, Expressions: schedule.Expressions{}}
 	for j := range t.eachJob() {
-		next := newJob(j.row(), t.cfg.DST, t.cfg.Zone)
+		next := readJob(store.JobRow{JobID: j.ID, Definition: j.Definition, State: j.State, SortOrder: j.SortOrder,
+			UpdatedAtMs: j.UpdatedMs, RuntimeUpdatedMs: j.RuntimeMs,
+			DefinitionColumns: store.DefinitionColumns{Name: j.Name, Enabled: j.Enabled}}, &c)
 		next.plan, next.retry = j.plan, j.retry
 		t.putJob(next)
 		deadlineMs, has := j.NextRunMs()
@@ -94,7 +98,7 @@ func (t *turn) retime(j *Job) (moved bool, err error) {
 		return false, nil
 	}
 	is := deadlineOf(j.naturalNext(t.now))
-	if is == j.state.NextRunAtMs {
+	if is == j.next {
 		return false, nil
 	}
 	_, err = t.editState(j, func(s *store.State) { s.NextRunAtMs = is })
@@ -104,14 +108,14 @@ func (t *turn) retime(j *Job) (moved bool, err error) {
 // held reports whether the deadline is marked as a late start, as paced, or as
 // kept by a forced run.
 func (j *Job) held() bool {
-	s := &j.state
+	s := j.state()
 	next := s.NextRunAtMs
 	return s.StartupCatchupAtMs == next || s.PacedNextRunAtMs == next || s.ForcePreservedNextRunAtMs == next
 }
 
 // afterFailure reports whether a deadline may be what a failure led to.
 func (j *Job) afterFailure(cfg *Config) bool {
-	s := &j.state
+	s := j.state()
 	if s.LastOutcome() != "error" || !s.LastRunAtMs.Set {
 		return false
 	}
@@ -138,7 +142,7 @@ func (t *turn) retimeAtStart() error {
 	}
 	for j := range t.eachJob() {
 		_, open := t.st.open.Get(j.ID)
-		if open || j.def.Schedule.Kind != "cron" || j.afterFailure(t.cfg) || !changed && !j.offSchedule(t.now) {
+		if open || j.def().Schedule.Kind != "cron" || j.afterFailure(t.cfg) || !changed && !j.offSchedule(t.now) {
 			continue
 		}
 		did, err := t.retime(j)
@@ -161,7 +165,7 @@ func (j *Job) offSchedule(nowMs int64) bool {
 		return false
 	}
 	if deadlineMs < nextMs {
-		return j.def.PayloadKind != "agentTurn"
+		return j.def().PayloadKind != "agentTurn"
 	}
 	followingMs, ok := j.timing.Next(nextMs)
 	return ok && deadlineMs >= followingMs+(followingMs-nextMs)

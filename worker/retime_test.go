@@ -81,7 +81,7 @@ func TestAnotherZoneLeavesWhatHasCome(t *testing.T) {
 	planned, _ := d.job("host").NextRunMs()
 	d.cfg.Zone = "Asia/Tokyo"
 	d.configure()
-	if next, _ := d.job("host").NextRunMs(); next != planned || !d.job("host").state.StartupCatchupAtMs.Set {
+	if next, _ := d.job("host").NextRunMs(); next != planned || !d.job("host").state().StartupCatchupAtMs.Set {
 		t.Errorf("the planned start moved from %s to %s", instantText(planned), instantText(next))
 	}
 }
@@ -94,7 +94,7 @@ func TestAnotherDaylightSavingRuleMovesTheNight(t *testing.T) {
 	d.cfg.DST = 1 // skip
 	d.configure()
 	d.wantNext("gap", "2026-03-30T00:30:00.000Z")
-	if next, _ := d.job("own").NextRunMs(); next != own.state.NextRunAtMs.N {
+	if next, _ := d.job("own").NextRunMs(); next != own.next.N {
 		t.Errorf("a job's own rule was overruled: %s", instantText(next))
 	}
 }

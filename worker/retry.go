@@ -87,16 +87,16 @@ var transientText = sync.OnceValue(func() map[string]*regexp.Regexp {
 // attempt before its next slot, or a later deadline. Slots that the wait jumps
 // over are recorded when it is over.
 func (t *turn) fail(j *Job, r *Run, e *entry, endedAtMs int64) error {
-	n := int(j.state.ConsecutiveErrors.N)
+	n := int(j.state().ConsecutiveErrors.N)
 	if n >= t.cfg.DisableFailures && e.ErrorReason != "auth" && e.ErrorReason != "auth_permanent" {
 		return t.autoDisable(j, "consecutive-failures", n)
 	}
-	p, ok := t.cfg.pauseAfter(&j.state, endedAtMs)
+	p, ok := t.cfg.pauseAfter(j.state(), endedAtMs)
 	naturalMs, has := j.NextRunMs()
 	if !ok || !has || j.planGoesOn(r) {
 		return nil // a planned slot is the next attempt, and waits for the pause
 	}
-	if j.def.Schedule.Kind == "cron" {
+	if j.def().Schedule.Kind == "cron" {
 		freeMs := endedAtMs + refireGapMs
 		if p.retryMs != 0 {
 			p.retryMs = max(p.retryMs, freeMs)
@@ -116,7 +116,7 @@ func (t *turn) fail(j *Job, r *Run, e *entry, endedAtMs int64) error {
 
 // failOnce is fail for a one-shot: tried again a few times, then off and kept.
 func (t *turn) failOnce(j *Job, r *Run, endedAtMs int64) error {
-	if p, ok := t.cfg.pauseAfter(&j.state, endedAtMs); ok && p.retryMs != 0 && j.Enabled {
+	if p, ok := t.cfg.pauseAfter(j.state(), endedAtMs); ok && p.retryMs != 0 && j.Enabled {
 		return t.retryAt(j, r, p.retryMs)
 	}
 	return t.turnOff(j)
@@ -126,8 +126,8 @@ func (t *turn) failOnce(j *Job, r *Run, endedAtMs int64) error {
 func (t *turn) restsUntil(j *Job) int64 {
 	// The duration is monotonic: over a sleep the end is taken a little early. By
 	// a clock that was ahead at the start it is taken for now.
-	endMs := min(j.state.LastRunAtMs.N+max(0, j.state.LastDurationMs.N), t.now)
-	p, ok := t.cfg.pauseAfter(&j.state, endMs)
+	endMs := min(j.state().LastRunAtMs.N+max(0, j.state().LastDurationMs.N), t.now)
+	p, ok := t.cfg.pauseAfter(j.state(), endMs)
 	if !ok {
 		return 0
 	}
@@ -144,7 +144,7 @@ func (t *turn) retryAt(j *Job, r *Run, deadlineMs int64) error {
 		if j, err = t.passWait(j); err != nil {
 			return err
 		}
-		markMs, err := t.pass(j, max(dueMs-1, j.state.RotaConsumedMs.N), t.now, RuleBackoff, waited(j))
+		markMs, err := t.pass(j, max(dueMs-1, j.consumed.N), t.now, RuleBackoff, waited(j))
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (t *turn) retryAt(j *Job, r *Run, deadlineMs int64) error {
 		originMs = r.SlotMs
 	}
 	if originMs == 0 {
-		originMs = j.state.RotaConsumedMs.N // a manual run that stood for the slot
+		originMs = j.consumed.N // a manual run that stood for the slot
 	}
 	retry := store.Retry{JobID: j.ID, DeadlineMs: deadlineMs, OriginMs: originMs, Attempt: max(1, r.Attempt) + 1}
 	if err := store.PutRetry(t.tx, retry); err != nil {
@@ -192,7 +192,7 @@ func (t *turn) forgetRetry(j *Job) (*Job, error) {
 // operator, a catch-up, a corrected clock. The run that the attempt became still
 // needs it.
 func (t *turn) dropStaleRetry(j *Job) error {
-	if j.retry == nil || j.state.NextRunAtMs == store.Some(j.retry.DeadlineMs) {
+	if j.retry == nil || j.next == store.Some(j.retry.DeadlineMs) {
 		return nil
 	}
 	if open, ok := t.st.open.Get(j.ID); ok && open.SlotMs == j.retry.DeadlineMs {
@@ -212,25 +212,25 @@ func (j *Job) attempting() (store.Retry, bool) {
 	if j.retry != nil && j.retry.DeadlineMs == deadlineMs {
 		return *j.retry, true
 	}
-	if j.state.LastOutcome() != string(StatusError) || j.state.ConsecutiveErrors.N < 1 {
+	if j.state().LastOutcome() != string(StatusError) || j.state().ConsecutiveErrors.N < 1 {
 		return store.Retry{}, false
 	}
 	if slotMs, ok := j.timing.Prev(deadlineMs + 1); ok && slotMs == deadlineMs {
 		return store.Retry{}, false
 	}
-	return store.Retry{JobID: j.ID, DeadlineMs: deadlineMs, Attempt: int(j.state.ConsecutiveErrors.N) + 1}, true
+	return store.Retry{JobID: j.ID, DeadlineMs: deadlineMs, Attempt: int(j.state().ConsecutiveErrors.N) + 1}, true
 }
 
 // passWait records the natural slots that have come and that a wait after a
 // failure jumped over: those between the mark and the deadline. It gives the
 // job with the mark behind them.
 func (t *turn) passWait(j *Job) (*Job, error) {
-	mark := j.state.RotaConsumedMs
+	mark := j.consumed
 	deadlineMs, ok := j.NextRunMs()
 	if !ok || !mark.Set || j.timedOneShot() {
 		return j, nil
 	}
-	afterMs := max(mark.N, j.state.ScheduleActivatedAtMs.N)
+	afterMs := max(mark.N, j.state().ScheduleActivatedAtMs.N)
 	untilMs := min(t.now, deadlineMs-1)
 	if untilMs <= afterMs {
 		return j, nil
@@ -244,7 +244,7 @@ func (t *turn) passWait(j *Job) (*Job, error) {
 
 // waited is the detail of slots that a wait after a failure jumped over.
 func waited(j *Job) map[string]int64 {
-	return map[string]int64{"consecutiveErrors": j.state.ConsecutiveErrors.N}
+	return map[string]int64{"consecutiveErrors": j.state().ConsecutiveErrors.N}
 }
 
 // autoDisable turns a job off that cannot go on by itself, and says why.
@@ -260,12 +260,12 @@ func (t *turn) autoDisable(j *Job, reason string, count int) error {
 	if j, err = t.passWait(j); err != nil {
 		return err
 	}
-	markMs := j.state.RotaConsumedMs
+	markMs := j.consumed
 	if dueMs, ok := j.NextRunMs(); ok && dueMs <= t.now && markMs.Set && !j.timedOneShot() { // due, and not requested yet
 		if markMs.N, err = t.pass(j, max(dueMs-1, markMs.N), t.now, RuleDisabled, nil); err != nil {
 			return err
 		}
-		markMs.N = max(markMs.N, j.state.RotaConsumedMs.N)
+		markMs.N = max(markMs.N, j.consumed.N)
 	}
 	j, err = t.editState(j, func(s *store.State) { s.AutoDisabled, s.RotaConsumedMs = detail, markMs })
 	if err != nil {
@@ -295,7 +295,7 @@ func (t *turn) noteScheduleError(j *Job) error {
 	if !broken || !j.Enabled {
 		return nil
 	}
-	n := int(j.state.ScheduleErrorCount.N) + 1
+	n := int(j.state().ScheduleErrorCount.N) + 1
 	j, err := t.editState(j, func(s *store.State) {
 		s.ScheduleErrorCount, s.NextRunAtMs = store.Some(int64(n)), store.Int{}
 		s.LastError = why

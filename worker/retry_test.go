@@ -37,7 +37,7 @@ func TestErrorBackoffCountsFromTheEndOfTheRun(t *testing.T) {
 	for i, want := range wants {
 		d.failWith(5*time.Second, "unknown", "command exited with code 3")
 		d.wantNext("j", want)
-		if n := d.job("j").state.ConsecutiveErrors.N; n != int64(i+1) {
+		if n := d.job("j").state().ConsecutiveErrors.N; n != int64(i+1) {
 			t.Errorf("%d consecutive errors after %d failures", n, i+1)
 		}
 		d.advance(time.Duration(at(t, want)-d.nowMs) * time.Millisecond)
@@ -94,7 +94,7 @@ func TestCase120RetriesComeWhenTheTableSays(t *testing.T) {
 	}
 	d.advance(24 * time.Hour)
 	d.end(d.last(), StatusOK)
-	if n := d.job("j").state.ConsecutiveErrors.N; n != 0 {
+	if n := d.job("j").state().ConsecutiveErrors.N; n != 0 {
 		t.Errorf("%d consecutive errors after a success", n)
 	}
 	d.wantNext("j", "2026-10-03T12:00:00.000Z")
@@ -130,8 +130,8 @@ func TestOneShotRetries(t *testing.T) {
 			if len(d.launched) != c.runs {
 				t.Errorf("%d executions, want %d", len(d.launched), c.runs)
 			}
-			if j := d.job("j"); j.Enabled || j.state.NextRunAtMs.Set {
-				t.Errorf("enabled %v, next %v", j.Enabled, j.state.NextRunAtMs)
+			if j := d.job("j"); j.Enabled || j.next.Set {
+				t.Errorf("enabled %v, next %v", j.Enabled, j.next)
 			}
 		})
 	}
@@ -228,9 +228,9 @@ func TestTenFailuresTurnAJobOff(t *testing.T) {
 		AtMs              int64
 		ConsecutiveErrors int
 	}
-	if err := json.Unmarshal(j.state.AutoDisabled, &off); err != nil || j.Enabled || j.state.NextRunAtMs.Set ||
+	if err := json.Unmarshal(j.state().AutoDisabled, &off); err != nil || j.Enabled || j.next.Set ||
 		off.Reason != "consecutive-failures" || off.ConsecutiveErrors != 10 || off.AtMs == 0 {
-		t.Errorf("enabled %v, autoDisabled %s %v", j.Enabled, j.state.AutoDisabled, err)
+		t.Errorf("enabled %v, autoDisabled %s %v", j.Enabled, j.state().AutoDisabled, err)
 	}
 	if !d.job("login").Enabled {
 		t.Error("a job that may not log in was turned off")
@@ -239,7 +239,7 @@ func TestTenFailuresTurnAJobOff(t *testing.T) {
 		t.Errorf("%d warnings", len(rows))
 	}
 	must[*Job](d, UpdateJob{ID: "j", Patch: json.RawMessage(`{"enabled":true}`)})
-	if j := d.job("j"); j.state.AutoDisabled != nil || j.state.ConsecutiveErrors.N != 0 || !j.Enabled {
+	if j := d.job("j"); j.state().AutoDisabled != nil || j.state().ConsecutiveErrors.N != 0 || !j.Enabled {
 		t.Errorf("after enabling: %s", j.State)
 	}
 }
@@ -293,7 +293,7 @@ func TestAManualFailureCountsAndMovesNothing(t *testing.T) {
 	must[RunAnswer](d, RunJob{ID: "j", Mode: "force", Key: "k"})
 	d.failWith(time.Second, "unknown", "command exited with code 3")
 	d.wantNext("j", "2026-10-01T12:00:30.000Z")
-	if n := d.job("j").state.ConsecutiveErrors.N; n != 2 {
+	if n := d.job("j").state().ConsecutiveErrors.N; n != 2 {
 		t.Errorf("%d consecutive errors", n)
 	}
 	d.advance(29 * time.Second)

@@ -69,7 +69,7 @@ func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
 	done, spent := *r, false
 	done.Phase = PhaseDone
 	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil && j.decoded {
-		edited := j.state.RunningScheduleChangeID != ""
+		edited := j.state().RunningScheduleChangeID != ""
 		j, err := t.editState(j, func(s *store.State) { applyEnd(s, &e, c, t.now) })
 		if err != nil {
 			return err
@@ -148,13 +148,13 @@ func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) 
 	}
 	_, has := j.NextRunMs()
 	endMs := min(endedAtMs, t.now)
-	failed := e.Status == StatusError && j.state.LastRunInterruptionReason == ""
+	failed := e.Status == StatusError && j.state().LastRunInterruptionReason == ""
 	switch {
 	case j.timedOneShot() && !r.timed() && has:
 		return false, nil // moved to another time since
 	case j.timedOneShot() && failed:
 		return false, t.failOnce(j, r, endMs)
-	case j.timedOneShot() && j.def.DeleteAfterRun && e.CompletionStatus == "succeeded":
+	case j.timedOneShot() && j.def().DeleteAfterRun && e.CompletionStatus == "succeeded":
 		return true, nil
 	case j.timedOneShot():
 		return false, t.turnOff(j) // kept; nothing runs it again by itself
@@ -170,10 +170,10 @@ func (t *turn) afterEnd(j *Job, r *Run, e *entry, endedAtMs int64, edited bool) 
 // end of its run.
 func (t *turn) keepRefireGap(j *Job, r *Run, freeMs int64) error {
 	nextMs, ok := j.NextRunMs()
-	if j.def.Schedule.Kind != "cron" || !r.timed() || !ok || nextMs >= freeMs {
+	if !r.timed() || !ok || nextMs >= freeMs || j.def().Schedule.Kind != "cron" {
 		return nil
 	}
-	markMs, err := t.pass(j, max(nextMs-1, j.state.RotaConsumedMs.N), freeMs-1, RuleRefireGap, openRun{r.RunID})
+	markMs, err := t.pass(j, max(nextMs-1, j.consumed.N), freeMs-1, RuleRefireGap, openRun{r.RunID})
 	if err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (s *simulation) checkJob(j *simJob, now *Job) {
 		if now.timedOneShot() && !s.rules.fresh && !s.ended(j.id) {
 			s.fail("one-shot %s is disabled and nothing of it ended: %s", j.id, now.State)
 		}
-		if !now.timedOneShot() && len(now.state.AutoDisabled) == 0 {
+		if !now.timedOneShot() && len(now.state().AutoDisabled) == 0 {
 			s.fail("%s is disabled and nobody did it: %s", j.id, now.State)
 		}
 		j.ended = true
@@ -164,7 +164,7 @@ func (s *simulation) checkJob(j *simJob, now *Job) {
 		s.fail("%s waits for nothing: %s", j.id, now.State)
 	case now.Enabled && !has && !open:
 		s.fail("one-shot %s waits for nothing: %s %v", j.id, now.State, s.m.decisions(j.id))
-	case has && !now.timedOneShot() && !now.state.StartupCatchupAtMs.Set && now.retry == nil && next <= now.ConsumedMs():
+	case has && !now.timedOneShot() && !now.state().StartupCatchupAtMs.Set && now.retry == nil && next <= now.ConsumedMs():
 		s.fail("the deadline of %s is at or below its mark: %s", j.id, now.State)
 	}
 }

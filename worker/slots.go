@@ -23,7 +23,7 @@ func (t *turn) consume(j *Job, slotMs int64, rule Rule, detail any) (*Job, error
 	if err != nil {
 		return nil, err
 	}
-	markMs, err := t.pass(j, max(slotMs, j.state.RotaConsumedMs.N), t.now, rule, detail)
+	markMs, err := t.pass(j, max(slotMs, j.consumed.N), t.now, rule, detail)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +52,7 @@ func (t *turn) pass(j *Job, afterMs, untilMs int64, rule Rule, detail any) (last
 // deadlineAfter is the job's natural deadline once everything up to markMs is
 // decided, and unset where there is none.
 func (t *turn) deadlineAfter(j *Job, markMs int64) store.Int {
-	next := *j
-	next.state.RotaConsumedMs = store.Some(markMs)
-	return deadlineOf(next.naturalNext(t.now))
+	return deadlineOf(j.nextBehind(store.Some(markMs), t.now))
 }
 
 // overlap records that a due slot found the job's timed run still open.
@@ -67,7 +65,7 @@ func (t *turn) overlap(r *Run) error {
 	if err != nil {
 		return err
 	}
-	slotMs := j.state.NextRunAtMs.N
+	slotMs := j.next.N
 	markMs, err := t.pass(j, slotMs-1, t.now, RuleOverlap, openRun{r.RunID})
 	if err != nil {
 		return err

@@ -159,7 +159,7 @@ func (t *turn) fillDeadlines() error {
 		if err := t.noteScheduleError(j); err != nil {
 			return err
 		}
-		if j.SetAside == "" && j.state.ScheduleErrorCount.N != 0 {
+		if j.SetAside == "" && j.erring {
 			var err error
 			if j, err = t.editState(j, func(s *store.State) { s.ScheduleErrorCount = store.Some(0) }); err != nil {
 				return err

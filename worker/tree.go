@@ -32,11 +32,25 @@ type node[K, V any] struct {
 	left, right *node[K, V]
 	owner       *edit
 	size        int
+	value       V // before the key: a value without size costs nothing here
 	key         K
-	value       V
 }
 
 func newTree[K, V any](compare func(a, b K) int) tree[K, V] { return tree[K, V]{compare: compare} }
+
+// treeOf is the tree of entries that are in order: one node each, where Put
+// would leave log n of them behind.
+func treeOf[K, V any](compare func(a, b K) int, keys []K, value func(i int) V) tree[K, V] {
+	var grow func(from, to int) *node[K, V]
+	grow = func(from, to int) *node[K, V] {
+		if from == to {
+			return nil
+		}
+		mid := (from + to) / 2
+		return &node[K, V]{left: grow(from, mid), right: grow(mid+1, to), size: to - from, key: keys[mid], value: value(mid)}
+	}
+	return tree[K, V]{grow(0, len(keys)), compare}
+}
 
 // Len is the number of entries.
 func (t tree[K, V]) Len() int { return t.root.len() }
@@ -88,6 +102,21 @@ func (t tree[K, V]) Delete(e *edit, key K) tree[K, V] {
 // All walks the entries in order.
 func (t tree[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) { t.root.walk(yield) }
+}
+
+// From walks the entries at or after a key, in order.
+func (t tree[K, V]) From(key K) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) { t.walkFrom(t.root, key, yield) }
+}
+
+func (t tree[K, V]) walkFrom(n *node[K, V], key K, yield func(K, V) bool) bool {
+	if n == nil {
+		return true
+	}
+	if t.compare(n.key, key) < 0 {
+		return t.walkFrom(n.right, key, yield)
+	}
+	return t.walkFrom(n.left, key, yield) && yield(n.key, n.value) && n.right.walk(yield)
 }
 
 // Values walks the values in key order.

@@ -165,7 +165,7 @@ func (t *turn) dirty() bool { return t.wrote || len(t.touched) > 0 }
 
 // editState changes a job's state in memory and marks it for the flush.
 func (t *turn) editState(j *Job, edit func(*store.State)) (*Job, error) {
-	is := j.state
+	is := *j.state()
 	edit(&is)
 	next, err := j.withState(is)
 	if err != nil {
@@ -178,18 +178,41 @@ func (t *turn) editState(j *Job, edit func(*store.State)) (*Job, error) {
 
 // putJob installs a new value of a job and keeps the deadline index true.
 func (t *turn) putJob(j *Job) *Job {
-	if was, ok := t.st.jobs.Get(j.ID); ok && was.inDue {
-		t.st.due = t.st.due.Delete(t.edit, was.dueAt)
+	was, had := t.st.jobs.Get(j.ID)
+	if !had || !same(was.Definition, j.Definition) {
+		if had && was.keyed {
+			t.st.named = t.st.named.Delete(t.edit, was.nameKey())
+		}
+		if j.keyed {
+			t.st.named = t.st.named.Put(t.edit, j.nameKey(), struct{}{})
+		}
 	}
 	open, _ := t.st.open.Get(j.ID)
-	j.inDue = false
-	if deadlineMs, ok := j.NextRunMs(); ok && j.Enabled && t.cfg.Enabled && j.SetAside == "" && (open == nil || open.timed() && !j.timedOneShot()) {
-		j.inDue = true
-		j.dueAt = dueKey{deadlineMs, j.SortOrder, j.UpdatedMs, j.ID}
-		t.st.due = t.st.due.Put(t.edit, j.dueAt, j.ID)
+	j.inDue = t.mayBeDue(j, open)
+	wasDue := had && was.inDue
+	if wasDue && j.inDue && was.dueKey() == j.dueKey() {
+		wasDue = false // and it stays
+	} else if j.inDue {
+		t.st.due = t.st.due.Put(t.edit, j.dueKey(), struct{}{})
 	}
+	if wasDue {
+		t.st.due = t.st.due.Delete(t.edit, was.dueKey())
+	}
+	j.keep(open != nil)
 	t.st.jobs = t.st.jobs.Put(t.edit, j.ID, j)
 	return j
+}
+
+// same reports whether two definitions are the same bytes in the same place:
+// one that was edited has a place of its own.
+func same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// mayBeDue reports whether a job is to be looked at when its deadline comes.
+func (t *turn) mayBeDue(j *Job, open *Run) bool {
+	_, has := j.NextRunMs()
+	return has && j.Enabled && t.cfg.Enabled && j.SetAside == "" && (open == nil || open.timed() && !j.timedOneShot())
 }
 
 // reindex puts a job under the right deadline after its open run changed.
@@ -203,7 +226,10 @@ func (t *turn) reindex(jobID string) {
 // dropJob forgets a job.
 func (t *turn) dropJob(j *Job) {
 	if j.inDue {
-		t.st.due = t.st.due.Delete(t.edit, j.dueAt)
+		t.st.due = t.st.due.Delete(t.edit, j.dueKey())
+	}
+	if j.keyed {
+		t.st.named = t.st.named.Delete(t.edit, j.nameKey())
 	}
 	t.st.jobs = t.st.jobs.Delete(t.edit, j.ID)
 }

@@ -107,6 +107,43 @@ func Members(object []byte) iter.Seq2[string, json.RawMessage] {
 	}
 }
 
+// Fields is Members for readers that look for keys they know: a key is bytes, of
+// the object itself where nothing in it is escaped, so that none is copied.
+func Fields(object []byte) iter.Seq2[[]byte, json.RawMessage] {
+	return func(yield func([]byte, json.RawMessage) bool) {
+		s := scan{text: object}
+		if !s.begin() {
+			return
+		}
+		for s.next() {
+			if len(s.key) < 2 {
+				return // a quote at the end of the text
+			}
+			key := s.key[1 : len(s.key)-1]
+			if bytes.IndexByte(key, '\\') >= 0 {
+				key = []byte(unquoteKey(s.key))
+			}
+			if !yield(key, s.value()) {
+				return
+			}
+		}
+	}
+}
+
+// Text decodes a JSON string; ok is false for any other value.
+func Text(raw json.RawMessage) (text string, ok bool) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1]), true
+	}
+	if json.Unmarshal(raw, &text) != nil {
+		return "", false
+	}
+	return text, true
+}
+
 var errNotObject = errors.New("not a JSON object")
 
 // span is where one member lies: from..to is everything between the comma or

@@ -50,8 +50,8 @@ func Decode(definition []byte) (Definition, error) {
 		return d, invalid("", "must be object")
 	}
 	var schedule, payload, delivery json.RawMessage
-	for key, value := range rawjson.Members(definition) {
-		switch key {
+	for key, value := range rawjson.Fields(definition) {
+		switch string(key) {
 		case "schedule":
 			schedule = value
 		case "payload":
@@ -88,19 +88,19 @@ func Decode(definition []byte) (Definition, error) {
 
 // decodeMember reads one top-level member other than schedule, payload and
 // delivery.
-func (d *Definition) decodeMember(key string, value json.RawMessage) error {
+func (d *Definition) decodeMember(key []byte, value json.RawMessage) error {
 	if isNull(value) {
 		return nil
 	}
 	if text := d.textMember(key); text != nil {
 		var ok bool
 		if *text, ok = textOf(value); !ok {
-			return invalid("/"+key, "must be string")
+			return invalid("/"+string(key), "must be string")
 		}
 		return nil
 	}
 	ok := true
-	switch key {
+	switch string(key) {
 	case "enabled":
 		if d.Enabled, ok = boolOf(value); !ok {
 			return invalid("/enabled", "must be boolean")
@@ -113,8 +113,8 @@ func (d *Definition) decodeMember(key string, value json.RawMessage) error {
 		// Not worth setting a row aside for: an unusable time is an unknown one.
 		d.CreatedAtMs, _ = floorOf(value)
 	case "owner":
-		for name, owner := range rawjson.Members(value) {
-			if name == "agentId" {
+		for name, owner := range rawjson.Fields(value) {
+			if string(name) == "agentId" {
 				d.OwnerAgentID, _ = textOf(owner)
 			}
 		}
@@ -133,8 +133,8 @@ func (d *Definition) decodeMember(key string, value json.RawMessage) error {
 }
 
 // textMember gives the place of a top-level string, or nil.
-func (d *Definition) textMember(key string) *string {
-	switch key {
+func (d *Definition) textMember(key []byte) *string {
+	switch string(key) {
 	case "id":
 		return &d.ID
 	case "name":
@@ -194,8 +194,8 @@ func decodeDelivery(path string, raw, payload json.RawMessage) (DeliverySpec, er
 		return spec, invalid(path, "must be object")
 	}
 	spec.Mode = "announce"
-	for key, value := range rawjson.Members(raw) {
-		switch key {
+	for key, value := range rawjson.Fields(raw) {
+		switch string(key) {
 		case "mode":
 			mode, ok := textOf(value)
 			if !ok {
@@ -217,8 +217,8 @@ func decodeDelivery(path string, raw, payload json.RawMessage) (DeliverySpec, er
 
 func legacyDelivery(payload json.RawMessage) DeliverySpec {
 	spec, deliver := DeliverySpec{Mode: "announce"}, false
-	for key, value := range rawjson.Members(payload) {
-		switch key {
+	for key, value := range rawjson.Fields(payload) {
+		switch string(key) {
 		case "deliver":
 			deliver, _ = boolOf(value)
 		case "channel":

@@ -47,12 +47,12 @@ func (p *HTTPPayload) NamesEcho() bool { return strings.HasPrefix(p.URL, Echo) }
 // the launcher's to judge: here a value is only refused when it is none.
 func decodeHTTP(path string, raw json.RawMessage) (*HTTPPayload, error) {
 	p := &HTTPPayload{TimeoutMs: defaultTimeoutMs}
-	for key, value := range rawjson.Members(raw) {
+	for key, value := range rawjson.Fields(raw) {
 		if isNull(value) {
 			continue
 		}
 		ok := true
-		switch key {
+		switch string(key) {
 		case "url":
 			p.URL, ok = textOf(value)
 		case "method":
@@ -71,7 +71,7 @@ func decodeHTTP(path string, raw json.RawMessage) (*HTTPPayload, error) {
 			p.OKStatus, _ = statusesOf(value)
 		}
 		if !ok {
-			return nil, invalid(path+"/"+key, "must be string")
+			return nil, invalid(path+"/"+string(key), "must be string")
 		}
 	}
 	if p.URL = strings.TrimSpace(p.URL); p.URL == "" {

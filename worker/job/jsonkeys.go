@@ -82,6 +82,6 @@ func place(path string) string {
 }
 
 // pointer escapes a key for use in a JSON pointer.
-func pointer(key string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-}
+func pointer(key string) string { return pointerEscapes.Replace(key) }
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

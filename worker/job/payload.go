@@ -70,8 +70,8 @@ func decodePayload(path string, raw json.RawMessage) (Payload, error) {
 	if !isObject(raw) {
 		return p, invalid(path, "must be object")
 	}
-	for key, value := range rawjson.Members(raw) {
-		if key == "kind" {
+	for key, value := range rawjson.Fields(raw) {
+		if string(key) == "kind" {
 			p.Kind, _ = textOf(value)
 		}
 	}
@@ -96,12 +96,12 @@ func AvailableKinds() string { return strings.Join(availableKinds, ", ") }
 
 func decodeCommand(path string, raw json.RawMessage) (*CommandPayload, error) {
 	c := &CommandPayload{TimeoutMs: defaultTimeoutMs, OutputMaxBytes: defaultOutputMaxBytes}
-	for key, value := range rawjson.Members(raw) {
+	for key, value := range rawjson.Fields(raw) {
 		if isNull(value) {
 			continue
 		}
 		ok := true
-		switch key {
+		switch string(key) {
 		case "argv":
 			if c.Argv, ok = textsOf(value); !ok {
 				return nil, invalid(path+"/argv", "must be an array of strings")

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/rota-scheduler/rota/store/rawjson"
 )
@@ -24,19 +23,7 @@ func isObject(raw json.RawMessage) bool {
 }
 
 // textOf decodes a JSON string.
-func textOf(raw json.RawMessage) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
-		return "", false
-	}
-	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
-		return string(raw[1 : len(raw)-1]), true
-	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return "", false
-	}
-	return s, true
-}
+func textOf(raw json.RawMessage) (string, bool) { return rawjson.Text(raw) }
 
 // boolOf decodes a JSON boolean, or the words true and false in a string.
 func boolOf(raw json.RawMessage) (value, ok bool) {

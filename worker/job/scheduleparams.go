@@ -225,7 +225,8 @@ func (in *scheduleInput) expression() error {
 	if err := in.stagger(); err != nil {
 		return err
 	}
-	compiled, err := in.spec.compileCron(in.id, in.dst, in.env.HostZone)
+	c := Compiler{DST: in.dst, Zone: in.env.HostZone, Expressions: schedule.Expressions{in.spec.Expr: expression}}
+	compiled, err := c.cron(&in.spec, in.id, in.dst)
 	if err != nil {
 		return err
 	}

@@ -136,10 +136,25 @@ func (s *ScheduleSpec) decodeCron(path string, object json.RawMessage) error {
 	return nil
 }
 
+// A Compiler makes schedules computable. Its Expressions, where it has any, are
+// shared by the definitions that it compiles.
+type Compiler struct {
+	DST         schedule.DST
+	Zone        string // stands in where a schedule names none; empty = UTC
+	Expressions schedule.Expressions
+}
+
 // Compile makes the schedule computable. The job's own daylight-saving rule
 // wins over dst; hostZone stands in where the schedule names no zone. A
 // schedule that time does not fire gives the zero Schedule.
 func (d *Definition) Compile(dst schedule.DST, hostZone string) (schedule.Schedule, error) {
+	c := Compiler{DST: dst, Zone: hostZone}
+	return c.Compile(d)
+}
+
+// Compile is [Definition.Compile] by the compiler's rules.
+func (c *Compiler) Compile(d *Definition) (schedule.Schedule, error) {
+	dst := c.DST
 	if d.DST != "" {
 		own, err := schedule.ParseDST(d.DST)
 		if err != nil {
@@ -166,19 +181,19 @@ func (d *Definition) Compile(dst schedule.DST, hostZone string) (schedule.Schedu
 		}
 		return every, nil
 	case "cron":
-		return s.compileCron(d.ID, dst, hostZone)
+		return c.cron(s, d.ID, dst)
 	}
 	return schedule.Schedule{}, nil
 }
 
-func (s *ScheduleSpec) compileCron(id string, dst schedule.DST, hostZone string) (schedule.Schedule, error) {
-	expression, err := schedule.ParseExpression(s.Expr)
+func (c *Compiler) cron(s *ScheduleSpec, id string, dst schedule.DST) (schedule.Schedule, error) {
+	expression, err := c.Expressions.Parse(s.Expr)
 	if err != nil {
 		return schedule.Schedule{}, fromSchedule("/schedule/expr", err)
 	}
 	name := s.TZ
 	if name == "" {
-		name = hostZone
+		name = c.Zone
 	}
 	zone := schedule.UTC()
 	if name != "" {
