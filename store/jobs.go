@@ -31,18 +31,38 @@ type DefinitionColumns struct {
 // copies beside the JSON it gives those that a row which cannot be read is
 // shown by.
 func EachJob(t *Tx, f func(JobRow) error) error {
+	var r JobRow
+	var definition, state string
+	var definitions, states pack
 	return t.Query(`SELECT job_id, job_json, state_json, sort_order, updated_at,
 		coalesce(runtime_updated_at_ms, 0), name, enabled FROM cron_jobs NOT INDEXED WHERE store_key = ?`, []any{t.StoreKey()},
 		func(scan func(...any) error) error {
-			var r JobRow
-			var definition, state string
 			if err := scan(&r.JobID, &definition, &state, &r.SortOrder, &r.UpdatedAtMs,
 				&r.RuntimeUpdatedMs, &r.Name, &r.Enabled); err != nil {
 				return err
 			}
-			r.Definition, r.State = json.RawMessage(definition), json.RawMessage(state)
+			r.Definition, r.State = definitions.put(definition), states.put(state)
 			return f(r)
 		})
+}
+
+// pack lays what is kept of many rows end to end, which wastes less memory than a
+// place for each. A block lives as long as the last of its texts: definitions and
+// states, which last differently, have blocks of their own.
+type pack struct{ block []byte }
+
+const packBytes = 64 << 10
+
+func (p *pack) put(text string) json.RawMessage {
+	if len(text) > packBytes/8 {
+		return json.RawMessage(text)
+	}
+	if len(p.block)+len(text) > cap(p.block) {
+		p.block = make([]byte, 0, packBytes)
+	}
+	from := len(p.block)
+	p.block = append(p.block, text...)
+	return json.RawMessage(p.block[from:len(p.block):len(p.block)])
 }
 
 // InsertJob adds a job. An id that exists is a constraint error.

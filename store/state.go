@@ -112,11 +112,11 @@ var stateFieldByKey = func() map[string]*stateField {
 
 // DecodeState reads state_json. A value of the wrong type counts as unset: the
 // key keeps its bytes until rota has a value of its own to write.
-func DecodeState(raw []byte) (State, error) {
+func DecodeState(raw []byte) (*State, error) {
 	if text := bytes.TrimLeft(raw, " \t\r\n"); !json.Valid(raw) || text[0] != '{' {
-		return State{}, errNotObject
+		return nil, errNotObject
 	}
-	return *ReadState(raw), nil
+	return ReadState(raw), nil
 }
 
 // ReadState is DecodeState for bytes that it has decoded before.

@@ -271,7 +271,7 @@ func withStatePatch(j *Job, patch json.RawMessage) (*Job, error) {
 		return nil, err
 	}
 	next := *j
-	next.hold(raw, &is)
+	next.hold(raw, is)
 	return &next, nil
 }
 

@@ -236,7 +236,7 @@ func readJob(row store.JobRow, c *job.Compiler) *Job {
 		return j
 	}
 	j.decoded = true
-	j.hold(row.State, &s)
+	j.hold(row.State, s)
 	d, err := job.Decode(row.Definition)
 	j.oneShot, j.keyed = d.Schedule.Kind == "at", d.DeclarationKey != ""
 	if err != nil {

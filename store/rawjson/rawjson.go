@@ -138,6 +138,11 @@ func Text(raw json.RawMessage) (text string, ok bool) {
 	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
 		return string(raw[1 : len(raw)-1]), true
 	}
+	return escaped(raw)
+}
+
+// escaped is Text where something has to be decoded.
+func escaped(raw json.RawMessage) (text string, ok bool) {
 	if json.Unmarshal(raw, &text) != nil {
 		return "", false
 	}
