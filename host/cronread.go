@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"strings"
 
 	"github.com/rota-scheduler/rota/worker"
@@ -49,11 +50,33 @@ func (h *Host) cronList(_ context.Context, p params) (any, error) {
 		return nil, err
 	}
 	snap := h.opts.Worker.Snapshot()
-	rows := make([]job.Row, 0, snap.Len())
-	for j := range snap.Jobs() {
-		rows = append(rows, row(j))
+	find := func(id string) (job.Row, bool) {
+		j, ok := snap.Job(id)
+		if !ok {
+			return job.Row{}, false
+		}
+		return row(j), true
 	}
-	return job.List(rows, list)
+	return job.List(briefs(snap), find, list)
+}
+
+// briefs are the jobs of a snapshot that are listed, in id order. What a job that
+// is set aside says of itself is in its bytes alone.
+func briefs(snap *worker.Snapshot) iter.Seq[job.Brief] {
+	return func(yield func(job.Brief) bool) {
+		for j := range snap.Jobs() {
+			b, ok := job.Brief{ID: j.ID, Name: j.Name, Enabled: j.Enabled, UpdatedAtMs: writtenAt(j)}, true
+			if nextMs, has := j.NextRunMs(); has {
+				b.NextRunAtMs = nextMs
+			}
+			if j.SetAside != "" {
+				b, ok = job.BriefOf(row(j))
+			}
+			if ok && !yield(b) {
+				return
+			}
+		}
+	}
 }
 
 func (h *Host) cronGet(_ context.Context, p params) (any, error) {
@@ -71,10 +94,13 @@ func (h *Host) cronGet(_ context.Context, p params) (any, error) {
 	return job.View(row(j))
 }
 
-// row is what the views read of a job. A runtime write is an update too.
+// row is what the views read of a job.
 func row(j *worker.Job) job.Row {
-	return job.Row{ID: j.ID, Definition: j.Definition, State: j.State, UpdatedAtMs: max(j.UpdatedMs, j.RuntimeMs)}
+	return job.Row{ID: j.ID, Definition: j.Definition, State: j.State, UpdatedAtMs: writtenAt(j)}
 }
+
+// writtenAt is when a job was last written: a runtime write is an update too.
+func writtenAt(j *worker.Job) int64 { return max(j.UpdatedMs, j.RuntimeMs) }
 
 type runsPage struct {
 	Entries    []json.RawMessage `json:"entries"`

@@ -85,7 +85,7 @@ func walk(t *testing.T, params string, rows func(page int) []Row) (seen map[stri
 			if err != nil {
 				t.Fatal(err)
 			}
-			raw, err := List(rows(page), p)
+			raw, err := listRows(rows(page), p)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -103,7 +103,7 @@ func TestViewsLeaveTheRowAlone(t *testing.T) {
 		_, _ = View(r)
 		_, _ = PublicView(r)
 		_, _ = CompactView(r)
-		_, _ = List([]Row{r}, ListParams{Enabled: "all"})
+		_, _ = listRows([]Row{r}, ListParams{Enabled: "all"})
 		if string(r.Definition) != definition || string(r.State) != state {
 			t.Errorf("%s: a view changed the row", r.ID)
 		}

@@ -25,7 +25,7 @@
 //
 // # Caveats
 //
-// A [Row], a [Summary] and a definition share bytes with their caller: nobody
+// A [Row], a [Brief] and a definition share bytes with their caller: nobody
 // changes them afterwards.
 //
 // A kind that this build does not run (of payload, schedule or delivery) is

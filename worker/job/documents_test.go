@@ -268,7 +268,7 @@ func answerList(t *testing.T, b block) string {
 	if err != nil {
 		return refusal(err)
 	}
-	raw, err := List(readRows(t), p)
+	raw, err := listRows(readRows(t), p)
 	if err != nil {
 		return refusal(err)
 	}

@@ -1,48 +1,52 @@
 package job
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"iter"
-	"slices"
+	"math"
 	"strings"
-	"unicode"
 
 	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
-// Summary is what filtering and sorting need of one job, read from its row
-// once. Whoever keeps rows in memory may keep the summaries beside them: a
-// page then renders what it shows and reads nothing else. It is immutable.
-type Summary struct {
-	row          Row
-	enabled      bool
+// A Brief is what the order and the usual filter of cron.list need of one job.
+// Whoever keeps jobs in memory has it at hand.
+type Brief struct {
+	ID, Name    string
+	Enabled     bool
+	NextRunAtMs int64 // 0 = none
+	UpdatedAtMs int64
+}
+
+// summary is what the other filters need, read from a row.
+type summary struct {
+	Brief
 	conditional  bool
-	nextRunAtMs  int64 // 0 = none
 	scheduleKind string
 	lastStatus   string // empty = never ran
 	agentID      string // effective
 	sessionKey   string
 	target       string
-	name         string
 	search       string // what a query is looked up in
 }
 
-// Summarise reads a row. ok is false when its definition is not a JSON object:
+// BriefOf reads a row. ok is false when its definition is not a JSON object:
 // such a row is set aside and listed nowhere.
-func Summarise(r Row) (s *Summary, ok bool) {
+func BriefOf(r Row) (b Brief, ok bool) {
+	s, ok := summarise(r)
+	return s.Brief, ok
+}
+
+func summarise(r Row) (s summary, ok bool) {
 	if !json.Valid(r.Definition) || !isObject(r.Definition) {
-		return nil, false
+		return s, false
 	}
-	s = &Summary{row: r, enabled: true}
+	s.ID, s.UpdatedAtMs, s.Enabled = r.ID, r.UpdatedAtMs, true
 	var description, declaredAgent, displayName string
-	for key, value := range rawjson.Members(r.Definition) {
-		switch key {
+	for key, value := range rawjson.Fields(r.Definition) {
+		switch string(key) {
 		case "name":
-			s.name = textMember(value)
+			s.Name = textMember(value)
 		case "description":
 			description = textMember(value)
 		case "displayName":
@@ -55,7 +59,7 @@ func Summarise(r Row) (s *Summary, ok bool) {
 			s.target = textMember(value)
 		case "enabled":
 			if enabled, ok := boolOf(value); ok {
-				s.enabled = enabled
+				s.Enabled = enabled
 			}
 		case "trigger":
 			s.conditional = !isNull(value)
@@ -66,10 +70,10 @@ func Summarise(r Row) (s *Summary, ok bool) {
 		}
 	}
 	legacyStatus := ""
-	for key, value := range rawjson.Members(r.State) {
-		switch key {
+	for key, value := range rawjson.Fields(r.State) {
+		switch string(key) {
 		case "nextRunAtMs":
-			s.nextRunAtMs, _ = stateTime(value)
+			s.NextRunAtMs, _ = stateTime(value)
 		case "lastRunStatus":
 			s.lastStatus = textMember(value)
 		case "lastStatus":
@@ -80,57 +84,49 @@ func Summarise(r Row) (s *Summary, ok bool) {
 		s.lastStatus = legacyStatus
 	}
 	s.agentID = effectiveAgent(declaredAgent, s.sessionKey)
-	s.search = strings.Join([]string{r.ID, s.name, description, declaredAgent, displayName}, " ")
+	s.search = strings.Join([]string{r.ID, s.Name, description, declaredAgent, displayName}, " ")
 	return s, true
 }
 
-// List answers cron.list over all rows.
-func List(rows []Row, p ListParams) (json.RawMessage, error) {
-	return ListSummaries(func(yield func(*Summary) bool) {
-		for _, r := range rows {
-			if s, ok := Summarise(r); ok && !yield(s) {
-				return
-			}
-		}
-	}, p)
-}
-
-// ListSummaries is List for callers that keep summaries. Filters run before
-// sorting, sorting before paging, and only the rows of the page are rendered.
-func ListSummaries(all iter.Seq[*Summary], p ListParams) (json.RawMessage, error) {
-	var found []*Summary
+// List answers cron.list. Filters run before sorting, sorting before paging. Of
+// all jobs only briefs are looked at, and row is asked for the jobs of the page,
+// unless a filter needs more. all is in id order.
+func List(all iter.Seq[Brief], row func(id string) (Row, bool), p ListParams) (json.RawMessage, error) {
+	limit, end := p.Limit, maxPage
+	offset := max(p.Offset, 0)
+	if limit > 0 {
+		end = limit
+	}
+	found := newSelection(min(offset, math.MaxInt32)+end, &p)
 	query := foldKey(strings.TrimSpace(p.Query))
-	for s := range all {
-		if s.matches(&p, query) {
-			found = append(found, s)
+	for b := range all {
+		if p.wants(b.Enabled) && p.matchesMore(b.ID, row, query) {
+			found.add(b)
 		}
 	}
-	sortSummaries(found, &p)
-	limit := p.Limit
+	total := found.total
 	if limit <= 0 {
-		limit = min(len(found), maxPage)
+		limit = min(total, maxPage)
 		if limit == 0 {
 			limit = emptyPage
 		}
 	}
-	offset := min(max(p.Offset, 0), len(found))
-	page := found[offset:min(offset+limit, len(found))]
-	jobs, previews, rendered, err := renderPage(page, &p)
+	offset = min(offset, total)
+	jobs, previews, rendered, err := renderPage(found.sorted()[offset:], row, &p)
 	if err != nil {
 		return nil, err
 	}
-	end := offset + rendered
-	next := jsonNull
-	if end < len(found) {
-		next = intJSON(int64(end))
+	next, after := jsonNull, offset+rendered
+	if after < total {
+		next = intJSON(int64(after))
 	}
 	members := []rawjson.Member{
 		{Key: "jobs", Value: jobs},
-		{Key: "snapshotRevision", Value: quoteJSON(snapshotRevision(found))},
-		{Key: "total", Value: intJSON(int64(len(found)))},
+		{Key: "snapshotRevision", Value: quoteJSON(found.revision())},
+		{Key: "total", Value: intJSON(int64(total))},
 		{Key: "offset", Value: intJSON(int64(offset))},
 		{Key: "limit", Value: intJSON(int64(limit))},
-		{Key: "hasMore", Value: boolJSON(end < len(found))},
+		{Key: "hasMore", Value: boolJSON(after < total)},
 		{Key: "nextOffset", Value: next},
 	}
 	if p.DeliveryPreviews {
@@ -143,15 +139,17 @@ func ListSummaries(all iter.Seq[*Summary], p ListParams) (json.RawMessage, error
 // the job that goes beyond, and nextOffset goes on from there.
 const pageBytes = 8 << 20
 
-func renderPage(page []*Summary, p *ListParams) (jobs, previews json.RawMessage, rendered int, err error) {
+func renderPage(page []Brief, row func(id string) (Row, bool), p *ListParams) (jobs, previews json.RawMessage, rendered int, err error) {
 	jobs = append(jobs, '[')
 	labels := make([]rawjson.Member, 0, len(page))
-	for i, s := range page {
-		var row json.RawMessage
+	for i, b := range page {
+		r, _ := row(b.ID)
+		var shown json.RawMessage
 		if p.Compact {
-			row, err = CompactView(s.row)
+			shown, err = CompactView(r)
 		} else {
-			row, err = view(s.row, rawjson.Member{Key: "effectiveAgentId", Value: quoteJSON(s.agentID)})
+			agent := effectiveAgent(textMember(rawjson.Get(r.Definition, "agentId")), textMember(rawjson.Get(r.Definition, "sessionKey")))
+			shown, err = view(r, rawjson.Member{Key: "effectiveAgentId", Value: quoteJSON(agent)})
 		}
 		if err != nil {
 			return nil, nil, 0, err
@@ -159,9 +157,9 @@ func renderPage(page []*Summary, p *ListParams) (jobs, previews json.RawMessage,
 		if i > 0 {
 			jobs = append(jobs, ',')
 		}
-		jobs = append(jobs, row...)
+		jobs = append(jobs, shown...)
 		if p.DeliveryPreviews {
-			labels = append(labels, rawjson.Member{Key: s.row.ID, Value: DeliveryPreview(s.row.Definition)})
+			labels = append(labels, rawjson.Member{Key: b.ID, Value: DeliveryPreview(r.Definition)})
 		}
 		if rendered = i + 1; len(jobs) > pageBytes {
 			break
@@ -170,20 +168,27 @@ func renderPage(page []*Summary, p *ListParams) (jobs, previews json.RawMessage,
 	return append(jobs, ']'), objectOf(labels), rendered, nil
 }
 
-func (s *Summary) matches(p *ListParams, query string) bool {
+// wants reports whether the enabled filter lets a job through.
+func (p *ListParams) wants(enabled bool) bool {
 	switch p.Enabled {
 	case "all":
+		return true
 	case "disabled":
-		if s.enabled {
-			return false
-		}
-	default:
-		if !s.enabled {
-			return false
-		}
+		return !enabled
 	}
+	return enabled
+}
+
+// matchesMore applies the filters that read a job's row, where there are any.
+func (p *ListParams) matchesMore(id string, row func(id string) (Row, bool), query string) bool {
+	if query == "" && p.ScheduleKind == "" && p.Trigger == "" && p.LastRunStatus == "" && p.AgentID == "" && p.SessionAgentID == "" && p.SessionKey == "" {
+		return true
+	}
+	r, _ := row(id)
+	s, ok := summarise(r)
 	switch {
-	case p.ScheduleKind != "" && p.ScheduleKind != s.scheduleKind,
+	case !ok,
+		p.ScheduleKind != "" && p.ScheduleKind != s.scheduleKind,
 		p.Trigger == "conditional" && !s.conditional,
 		p.Trigger == "unconditional" && s.conditional,
 		p.LastRunStatus == "unknown" && s.lastStatus != "",
@@ -194,85 +199,4 @@ func (s *Summary) matches(p *ListParams, query string) bool {
 		return false
 	}
 	return query == "" || strings.Contains(foldKey(s.search), query)
-}
-
-// sortSummaries orders rows. Jobs without a next run come last in both
-// directions; equal ones are in id order in both, so that pages never overlap.
-func sortSummaries(found []*Summary, p *ListParams) {
-	var names map[*Summary]string
-	if p.SortBy == "name" {
-		names = make(map[*Summary]string, len(found))
-		for _, s := range found {
-			names[s] = plainLetters(s.name)
-		}
-	}
-	slices.SortFunc(found, func(a, b *Summary) int {
-		order := 0
-		switch p.SortBy {
-		case "updatedAtMs":
-			order = cmp.Compare(a.row.UpdatedAtMs, b.row.UpdatedAtMs)
-		case "name":
-			order = strings.Compare(names[a], names[b])
-		default:
-			if (a.nextRunAtMs == 0) != (b.nextRunAtMs == 0) {
-				return cmp.Compare(b.nextRunAtMs, a.nextRunAtMs) // the one without is 0
-			}
-			order = cmp.Compare(a.nextRunAtMs, b.nextRunAtMs)
-		}
-		if p.Descending {
-			order = -order
-		}
-		if order == 0 {
-			order = strings.Compare(a.row.ID, b.row.ID)
-		}
-		return order
-	})
-}
-
-// snapshotRevision tells a client that pages belong together: it covers which
-// jobs the whole result has, in which order, and when each was last written.
-// Their text is not hashed again: every write moves the time of writing.
-func snapshotRevision(found []*Summary) string {
-	h := sha256.New()
-	var b []byte
-	for _, s := range found {
-		b = append(b[:0], s.row.ID...)
-		b = append(b, 0)
-		b = binary.BigEndian.AppendUint64(b, uint64(s.row.UpdatedAtMs))
-		b = binary.BigEndian.AppendUint64(b, uint64(s.nextRunAtMs))
-		h.Write(b)
-	}
-	return "sha256:" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
-}
-
-// accented and plain pair letters with the one they are sorted under. Marks
-// that stand as characters of their own are dropped instead. Other scripts are
-// sorted by code point: that is not their readers' order, and it is stable.
-const (
-	accented = "àáâãäåāăąçćĉċčďđèéêëēĕėęěĝğġģĥħìíîïĩīĭįıĵķĺļľŀłñńņňòóôõöøōŏőŕŗřśŝşšţťŧùúûüũūŭůűųŵýÿŷźżž"
-	plain    = "aaaaaaaaacccccddeeeeeeeeegggghhiiiiiiiiijklllllnnnnooooooooorrrsssstttuuuuuuuuuuwyyyzzz"
-)
-
-var plainOf = func() map[rune]rune {
-	letters := make(map[rune]rune, len(plain))
-	i := 0
-	for _, r := range accented {
-		letters[r] = rune(plain[i])
-		i++
-	}
-	return letters
-}()
-
-// plainLetters folds case and accents away.
-func plainLetters(name string) string {
-	return strings.Map(func(r rune) rune {
-		r = unicode.ToLower(r)
-		if base, ok := plainOf[r]; ok {
-			return base
-		}
-		if unicode.Is(unicode.Mn, r) {
-			return -1
-		}
-		return r
-	}, name)
 }

@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/rota-scheduler/rota/store/rawjson"
@@ -20,32 +19,6 @@ func tenThousand() []Row {
 		}
 	}
 	return rows
-}
-
-// BenchmarkList10000 is a page out of 10,000 rows, read from scratch.
-func BenchmarkList10000(b *testing.B) {
-	rows := tenThousand()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := List(rows, ListParams{Limit: 200}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkListSummaries10000 is the same page where the summaries are kept.
-func BenchmarkListSummaries10000(b *testing.B) {
-	var all []*Summary
-	for _, r := range tenThousand() {
-		s, _ := Summarise(r)
-		all = append(all, s)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ListSummaries(slices.Values(all), ListParams{Limit: 200}); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 func BenchmarkDecode(b *testing.B) {

@@ -51,10 +51,42 @@ func view(r Row, more ...rawjson.Member) (json.RawMessage, error) {
 		return nil, err
 	}
 	edits = append(edits, rawjson.Member{Key: "configRevision", Value: quoteJSON(WireRevision(r.Definition))})
-	for _, c := range copiedState {
-		edits = append(edits, rawjson.Member{Key: c.view, Value: stateMember(state, c.state)})
-	}
+	edits = append(edits, copiedMembers(state)...)
 	return rawjson.Set(r.Definition, append(edits, more...)...)
+}
+
+// copiedMembers are the members of a view that repeat the state, read in one
+// pass; what the state does not say is removed. Of a key that is given twice the
+// last value counts, as for stateMember.
+func copiedMembers(state json.RawMessage) []rawjson.Member {
+	members := make([]rawjson.Member, len(copiedState))
+	status := -1
+	for i, c := range copiedState {
+		members[i].Key = c.view
+		if c.state == "lastRunStatus" {
+			status = i
+		}
+	}
+	var old json.RawMessage
+	for key, value := range rawjson.Fields(state) {
+		if string(key) == "lastStatus" {
+			old = value
+		}
+		for i := range copiedState {
+			if string(key) == copiedState[i].state {
+				members[i].Value = value
+			}
+		}
+	}
+	if members[status].Value == nil {
+		members[status].Value = old
+	}
+	for i := range members {
+		if isNull(members[i].Value) {
+			members[i].Value = nil
+		}
+	}
+	return members
 }
 
 // PublicView is the job inside events: the stored object with its state, and

@@ -23,7 +23,7 @@ func TestListPagesEndBeforeTheyAreTooLong(t *testing.T) {
 	}
 	seen, pages := map[string]bool{}, 0
 	for offset := 0; offset >= 0; pages++ {
-		raw, err := List(rows, ListParams{Limit: 200, Offset: offset})
+		raw, err := listRows(rows, ListParams{Limit: 200, Offset: offset})
 		if err != nil || len(raw) > 10<<20 {
 			t.Fatalf("%d bytes, %v", len(raw), err)
 		}

@@ -1,0 +1,24 @@
+package job
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// listRows is List over rows, as whoever keeps them would ask it.
+func listRows(rows []Row, p ListParams) (json.RawMessage, error) {
+	var all []Brief
+	byID := make(map[string]Row, len(rows))
+	for _, r := range rows {
+		if b, ok := BriefOf(r); ok {
+			all = append(all, b)
+		}
+		byID[r.ID] = r
+	}
+	slices.SortFunc(all, func(a, b Brief) int { return strings.Compare(a.ID, b.ID) })
+	return List(slices.Values(all), func(id string) (Row, bool) {
+		r, ok := byID[id]
+		return r, ok
+	}, p)
+}
