@@ -62,6 +62,8 @@ type gateway struct {
 	// These are the constants of their names except in tests.
 	handshakeTimeout, pingEvery, tickEvery time.Duration
 
+	joined chan struct{} // buffered by one: somebody is there to be told things
+
 	wg    sync.WaitGroup
 	mu    sync.Mutex // guards what follows
 	conns map[*conn]struct{}
@@ -115,7 +117,8 @@ func newGateway(h *Host) (*gateway, error) {
 	g := &gateway{
 		h: h, listener: &boundedListener{Listener: listener}, token: sha256.Sum256([]byte(o.Token)),
 		names: []string{"localhost"}, anyIP: !loopback, failures: newLimiter(maxAuthFailures), logged: newLimiter(maxAuthFailures),
-		handshakeTimeout: handshakeTimeout, pingEvery: pingEvery, tickEvery: tickEvery, conns: map[*conn]struct{}{},
+		handshakeTimeout: handshakeTimeout, pingEvery: pingEvery, tickEvery: tickEvery,
+		joined: make(chan struct{}, 1), conns: map[*conn]struct{}{},
 	}
 	if !loopback {
 		if name, err := os.Hostname(); err == nil {
@@ -276,6 +279,10 @@ func (g *gateway) register(c *conn, hello response) *refused {
 	}
 	c.send(hello) // its queue is empty: this waits for nobody
 	g.conns[c] = struct{}{}
+	select {
+	case g.joined <- struct{}{}:
+	default: // it is told already
+	}
 	return nil
 }
 

@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// reloadEvery is how often the configuration file is looked at.
-const reloadEvery = 2 * time.Second
+// How often the configuration file is looked at: where the system does not tell
+// of its changes, and where it does. A daemon that has nothing to do sleeps.
+const (
+	reloadEvery        = 2 * time.Second
+	reloadEveryWatched = 60 * time.Second
+)
 
 // ReloadOptions is what a Reloader needs.
 type ReloadOptions struct {
@@ -79,7 +83,13 @@ func NewReloader(o ReloadOptions) *Reloader {
 
 // Run looks until ctx ends.
 func (r *Reloader) Run(ctx context.Context) error {
-	tick := time.NewTicker(reloadEvery)
+	every, changed := reloadEvery, (<-chan struct{})(nil)
+	if w := watch(r.o.Path); w != nil {
+		defer w.close()
+		every, changed = reloadEveryWatched, w.changed
+		r.check(time.Now()) // what changed before the watch
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -90,6 +100,8 @@ func (r *Reloader) Run(ctx context.Context) error {
 			if r.reload(); r.state.Version == was && r.state.Error == "" {
 				r.o.Log.Info("the configuration was read again and says what is in force", "file", r.o.Path)
 			}
+		case <-changed:
+			r.check(time.Now())
 		case now := <-tick.C:
 			r.check(now)
 		}

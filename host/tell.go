@@ -23,13 +23,24 @@ func (g *gateway) tell(ctx context.Context) {
 	sub := g.h.opts.Worker.Subscribe(tellBuffer)
 	defer sub.Close()
 	tick := time.NewTicker(g.tickEvery)
+	tick.Stop() // until there is somebody to tell
 	defer tick.Stop()
+	ticking := false
 	facts := sub.C
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-g.joined:
+			if !ticking {
+				tick.Reset(g.tickEvery)
+				ticking = true
+			}
 		case now := <-tick.C:
+			if ticking = g.anybody(); !ticking {
+				tick.Stop()
+				continue
+			}
 			g.tellAll("tick", "", struct {
 				TsMs int64 `json:"ts"`
 			}{now.UnixMilli()})
@@ -73,6 +84,13 @@ func (g *gateway) tellAll(name, scope string, payload any) {
 
 // hears reports whether events that need a scope go to this connection.
 func (c *conn) hears(scope string) bool { return covers(c.may.scopes, scope) && !c.deaf.Load() }
+
+// anybody reports whether anybody is connected.
+func (g *gateway) anybody() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.conns) > 0
+}
 
 // heard reports whether anybody would hear an event.
 func (g *gateway) heard(scope string) bool {

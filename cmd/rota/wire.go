@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -185,6 +186,7 @@ func (d *daemon) announce(ctx context.Context, w *worker.Worker, s *store.Store,
 		}
 	}
 	d.tellWhereToLook()
+	debug.FreeOSMemory() // reading the jobs left as much behind as they take
 	finished := newLines(os.Stdout)
 	defer finished.close()
 	stop := ctx.Done()
