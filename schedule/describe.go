@@ -12,14 +12,14 @@ func (s Schedule) Describe() string {
 	case kindAt:
 		return "once, at " + FormatInstant(s.firstMs)
 	case kindEvery:
-		return "every " + formatSpan(s.everyMs) + ", counted from " + FormatInstant(s.firstMs)
+		return "every " + formatSpan(s.spanMs) + ", counted from " + FormatInstant(s.firstMs)
 	case kindCron:
 		text := s.expression.Describe() + ", " + s.zone.name
 		if s.zone != utc {
 			text += " time"
 		}
-		if s.offsetMs > 0 {
-			text += ", each " + formatSpan(s.offsetMs) + " later (stagger)"
+		if s.spanMs > 0 {
+			text += ", each " + formatSpan(s.spanMs) + " later (stagger)"
 		}
 		return text
 	}

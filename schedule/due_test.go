@@ -14,7 +14,7 @@ func TestDueAgreesWithItsDefinition(t *testing.T) {
 		s := randomSchedule(t, r, z, cursorMs)
 		spanMs := r.Int64N(6 * 3_600_000)
 		if s.kind == kindEvery {
-			spanMs = min(spanMs, s.everyMs*2000)
+			spanMs = min(spanMs, s.spanMs*2000)
 		}
 		nowMs := cursorMs + spanMs
 		c := CatchUp{Policy: CatchUpPolicy(r.IntN(3)), Limit: r.IntN(6)}

@@ -13,7 +13,7 @@ import (
 func (s *Schedule) nextOnGrid(afterMs int64) (int64, bool) {
 	slotMs := s.firstMs
 	if afterMs >= s.firstMs {
-		slotMs += ((afterMs-s.firstMs)/s.everyMs + 1) * s.everyMs
+		slotMs += ((afterMs-s.firstMs)/s.spanMs + 1) * s.spanMs
 	}
 	return slotMs, inRange(slotMs)
 }
@@ -24,7 +24,7 @@ func (s *Schedule) prevOnGrid(beforeMs int64) (int64, bool) {
 	if beforeMs <= s.firstMs {
 		return 0, false
 	}
-	return s.firstMs + (beforeMs-1-s.firstMs)/s.everyMs*s.everyMs, true
+	return s.firstMs + (beforeMs-1-s.firstMs)/s.spanMs*s.spanMs, true
 }
 
 // countOnGrid counts the grid points in (afterMs, untilMs].
@@ -33,7 +33,7 @@ func (s *Schedule) countOnGrid(afterMs, untilMs int64) int64 {
 		if ms < s.firstMs {
 			return 0
 		}
-		return (ms-s.firstMs)/s.everyMs + 1
+		return (ms-s.firstMs)/s.spanMs + 1
 	}
 	return upTo(untilMs) - upTo(afterMs)
 }

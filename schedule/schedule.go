@@ -67,9 +67,8 @@ type Schedule struct {
 	expression *Expression // cron only
 	zone       *Zone       // cron only
 
-	firstMs  int64 // at: the instant; every: the anchor
-	everyMs  int64 // every: the interval
-	offsetMs int64 // cron: how much later than the wall time it fires
+	firstMs int64 // at: the instant; every: the anchor
+	spanMs  int64 // every: the interval; cron: how much later than the wall time it fires
 }
 
 // Cron returns the schedule of an expression in a zone (nil is UTC), each slot
@@ -82,7 +81,7 @@ func Cron(e *Expression, z *Zone, dst DST, staggerOffsetMs int64) Schedule {
 	if z == nil {
 		z = utc
 	}
-	return Schedule{kind: kindCron, dst: dst, expression: e, zone: z, offsetMs: min(max(staggerOffsetMs, 0), maxInstantMs)}
+	return Schedule{kind: kindCron, dst: dst, expression: e, zone: z, spanMs: min(max(staggerOffsetMs, 0), maxInstantMs)}
 }
 
 // Every returns the grid anchorMs, anchorMs+everyMs, … It is strict: neither the
@@ -94,7 +93,7 @@ func Every(everyMs, anchorMs int64) (Schedule, error) {
 	if anchorMs < 0 || anchorMs > maxInstantMs {
 		return Schedule{}, fault(CodeRange, "anchor", formatInt(anchorMs), "the anchor must be between 0 and 8640000000000000 ms", "leave it out to begin now")
 	}
-	return Schedule{kind: kindEvery, firstMs: anchorMs, everyMs: everyMs}, nil
+	return Schedule{kind: kindEvery, firstMs: anchorMs, spanMs: everyMs}, nil
 }
 
 // At returns the schedule that fires once, or never when the instant is out of

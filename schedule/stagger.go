@@ -54,15 +54,15 @@ func DefaultStaggerMs(expr string) int64 {
 // land at or before afterMs.
 func (s *Schedule) nextStaggered(afterMs int64) (int64, bool) {
 	cursorMs := afterMs
-	if s.offsetMs > 0 {
-		cursorMs = max(0, afterMs-s.offsetMs)
+	if s.spanMs > 0 {
+		cursorMs = max(0, afterMs-s.spanMs)
 	}
 	for range staggerTries {
 		sec, ok := s.nextFiring(floorDiv(cursorMs, 1000) + 1)
 		if !ok {
 			return 0, false
 		}
-		if slotMs := sec*1000 + s.offsetMs; slotMs > afterMs {
+		if slotMs := sec*1000 + s.spanMs; slotMs > afterMs {
 			return slotMs, inRange(slotMs)
 		}
 		cursorMs = sec * 1000
@@ -72,13 +72,13 @@ func (s *Schedule) nextStaggered(afterMs int64) (int64, bool) {
 
 // prevStaggered is the mirror image.
 func (s *Schedule) prevStaggered(beforeMs int64) (int64, bool) {
-	cursorMs := beforeMs - s.offsetMs
+	cursorMs := beforeMs - s.spanMs
 	for range staggerTries {
 		sec, ok := s.prevFiring(floorDiv(cursorMs-1, 1000))
 		if !ok {
 			return 0, false
 		}
-		if slotMs := sec*1000 + s.offsetMs; slotMs < beforeMs {
+		if slotMs := sec*1000 + s.spanMs; slotMs < beforeMs {
 			return slotMs, inRange(slotMs)
 		}
 		cursorMs = sec * 1000

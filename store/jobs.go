@@ -1,6 +1,9 @@
 package store
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // JobRow is one row of cron_jobs. The JSON columns are the truth; the copies
 // beside them are written from it and read by nobody here.
@@ -33,7 +36,8 @@ type DefinitionColumns struct {
 func EachJob(t *Tx, f func(JobRow) error) error {
 	var r JobRow
 	var definition, state string
-	var definitions, states pack
+	var names pack
+	var definitions, states packRaw
 	return t.Query(`SELECT job_id, job_json, state_json, sort_order, updated_at,
 		coalesce(runtime_updated_at_ms, 0), name, enabled FROM cron_jobs NOT INDEXED WHERE store_key = ?`, []any{t.StoreKey()},
 		func(scan func(...any) error) error {
@@ -41,19 +45,36 @@ func EachJob(t *Tx, f func(JobRow) error) error {
 				&r.RuntimeUpdatedMs, &r.Name, &r.Enabled); err != nil {
 				return err
 			}
+			r.JobID, r.Name = names.put(r.JobID), names.put(r.Name)
 			r.Definition, r.State = definitions.put(definition), states.put(state)
 			return f(r)
 		})
 }
 
 // pack lays what is kept of many rows end to end, which wastes less memory than a
-// place for each. A block lives as long as the last of its texts: definitions and
-// states, which last differently, have blocks of their own.
-type pack struct{ block []byte }
+// place for each. A block lives as long as the last of its texts: texts that last
+// differently have blocks of their own.
+type pack struct{ block strings.Builder }
 
 const packBytes = 64 << 10
 
-func (p *pack) put(text string) json.RawMessage {
+func (p *pack) put(text string) string {
+	if len(text) > packBytes/8 {
+		return text
+	}
+	if p.block.Len()+len(text) > p.block.Cap() {
+		p.block = strings.Builder{}
+		p.block.Grow(packBytes)
+	}
+	from := p.block.Len()
+	p.block.WriteString(text)
+	return p.block.String()[from:]
+}
+
+// packRaw is pack for texts that are kept as bytes.
+type packRaw struct{ block []byte }
+
+func (p *packRaw) put(text string) json.RawMessage {
 	if len(text) > packBytes/8 {
 		return json.RawMessage(text)
 	}

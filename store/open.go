@@ -334,6 +334,15 @@ func (s *Store) abandon() error {
 	return errs
 }
 
+// Trim gives back the memory of pages that were read and are not needed soon, as
+// after the one reading of everything. The next reads fetch theirs again.
+func (s *Store) Trim() error {
+	if s.session == nil || s.tx != nil {
+		return misuse("trim", s.path, "a transaction is open, or no connection")
+	}
+	return wrap("trim", s.path, s.session.exec("PRAGMA shrink_memory"))
+}
+
 func (s *Store) fault(point string) error {
 	if s.opts.Fault == nil {
 		return nil

@@ -69,7 +69,7 @@ func TestInterruptedOneShotOfAnotherProgramIsNotRunAgain(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			d := deskAt(t, "2026-05-01T00:00:00Z")
 			d.add("j", `{"kind":"at","at":"+10s"}`)
-			at := d.job("j").next.N
+			at := d.job("j").next().N
 			if how == "receipt" {
 				d.exec(`INSERT INTO cron_run_receipts (receipt_id, store_key, job_id, config_revision, agent_id, status, owner_pid, started_at_ms)
 				VALUES ('5f2c1f0e-3f1c-4c8f-9b3e-0e6f0a1b2c3d','rota','j','x','','running',1,?)`, at+5)
@@ -169,7 +169,7 @@ func TestARestoredRunIsNotRunAgain(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			d := deskAt(t, "2026-05-01T00:59:50Z")
 			d.add("j", kind)
-			at := d.job("j").next.N
+			at := d.job("j").next().N
 			id := "5f2c1f0e-3f1c-4c8f-9b3e-0e6f0a1b2c3d"
 			d.exec(`INSERT INTO cron_run_receipts (receipt_id, store_key, job_id, config_revision, agent_id, status, owner_pid, started_at_ms)
 				VALUES (?,'rota','j','x','','running',1,?)`, id, at+5)

@@ -57,7 +57,7 @@ func TestCase023OneShotFiresOnce(t *testing.T) {
 				t.Errorf("%d starts", len(d.launched))
 			}
 			j, still := d.w.Snapshot().Job("j")
-			if still != (status != StatusOK) || still && (j.Enabled || j.next.Set) {
+			if still != (status != StatusOK) || still && (j.Enabled || j.next().Set) {
 				t.Errorf("after %s: job there %v", status, still)
 			}
 			if page := must[RunsPage](d, RunsQuery{JobID: "j", Limit: 5}); page.Total != 1 {

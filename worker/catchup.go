@@ -47,7 +47,7 @@ func (j *Job) missedFrom(nowMs int64) (fromMs int64, any bool) {
 	if !has {
 		return 0, false
 	}
-	if mark := j.consumed; j.timedOneShot() && mark.Set && mark.N >= deadlineMs {
+	if mark := j.consumed(); j.timedOneShot() && mark.Set && mark.N >= deadlineMs {
 		return 0, false // deliberately opened again, or another attempt: due, and not missed
 	}
 	if j.foreignDeferral() && deadlineMs > nowMs {
@@ -64,7 +64,7 @@ func (j *Job) missedFrom(nowMs int64) (fromMs int64, any bool) {
 // foreignDeferral reports whether the deadline is a late start that another
 // program planned: it has the mark and no row of ours.
 func (j *Job) foreignDeferral() bool {
-	return j.deferred && len(j.plan) == 0
+	return j.says(factLate) && len(j.plan) == 0
 }
 
 // missedAfter is the instant after which the job's slots count as missed.
@@ -73,13 +73,13 @@ func (j *Job) foreignDeferral() bool {
 // run instead, and a cron job that never ran there never missed anything.
 func (j *Job) missedAfter(deadlineMs int64) (cursorMs int64) {
 	if _, planned := j.nextPlan(); planned {
-		return j.consumed.N
+		return j.consumed().N
 	}
-	if mark := j.consumed; mark.Set && !j.timedOneShot() {
+	if mark := j.consumed(); mark.Set && !j.timedOneShot() {
 		return max(deadlineMs-1, mark.N) // an attempt may lie before the mark, where the clock was set back
 	}
 	s := j.state()
-	if j.consumed.Set || !s.LastRunAtMs.Set {
+	if j.consumed().Set || !s.LastRunAtMs.Set {
 		return deadlineMs - 1
 	}
 	cursorMs = s.LastRunAtMs.N
@@ -148,7 +148,7 @@ func (t *turn) catchUp(id string) error {
 	}
 	deadlineMs, _ := j.NextRunMs()
 	afterMs := j.missedAfter(deadlineMs)
-	if restMs := t.restsUntil(j); restMs > t.now && !j.timedOneShot() && !j.consumed.Set {
+	if restMs := t.restsUntil(j); restMs > t.now && !j.timedOneShot() && !j.consumed().Set {
 		return t.waitBackoff(j, afterMs, restMs)
 	}
 	_, planned := j.nextPlan()
@@ -199,7 +199,7 @@ func (t *turn) planMissed(j *Job, m schedule.Missed, planned bool) error {
 			return err
 		}
 	}
-	startMs := j.next.N
+	startMs := j.next().N
 	var err error
 	if !planned { // what is missed behind a plan begins at the mark already
 		if j, err = t.passWait(j); err != nil {
@@ -233,7 +233,7 @@ func (t *turn) decideMissed(jobID string, r slotRange, d missedDetail) error {
 // schedule's slots. One that rota set is an attempt of its own and stays due.
 // Another program's is a missed slot like any, unless its run is over.
 func (t *turn) catchUpOffSlot(j *Job, deadlineMs int64, policy schedule.CatchUp) error {
-	if j.consumed.Set {
+	if j.consumed().Set {
 		return nil
 	}
 	if last := j.state().LastRunAtMs; last.Set && last.N >= deadlineMs && j.state().LastOutcome() != "error" {

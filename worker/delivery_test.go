@@ -172,7 +172,7 @@ func TestAOneShotIsDeletedOnlyWhenItsResultArrived(t *testing.T) {
 			}
 			d.answer(c.end, "")
 			j, kept := d.w.Snapshot().Job("j")
-			if kept == c.deleted || kept && (j.Enabled || j.next.Set) {
+			if kept == c.deleted || kept && (j.Enabled || j.next().Set) {
 				t.Errorf("kept %v", kept)
 			}
 		})

@@ -281,7 +281,7 @@ func sketch(st *state) string {
 		fmt.Fprintf(&b, "job %s %s %s due=%v plan=%v retry=%v\n", j.ID, j.Definition, j.State, j.inDue, j.plan, deref(j.retry))
 	}
 	for key := range st.due.All() {
-		fmt.Fprintf(&b, "due %s %d\n", key.jobID, key.deadlineMs)
+		fmt.Fprintf(&b, "due %s %d\n", key.job.ID, key.deadlineMs)
 	}
 	for r := range st.open.Values() {
 		phase := r.Phase.String()

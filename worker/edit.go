@@ -342,7 +342,7 @@ func (t *turn) turnOff(j *Job) error {
 		return err
 	}
 	next := *j
-	next.Definition, next.Enabled, next.keptDef = definition, false, nil
+	next.Definition, next.Enabled, next.kept = definition, false, nil
 	t.putJob(&next)
 	t.wrote = true
 	if err := store.UpdateEnabled(t.tx, next.row(), t.now); err != nil {

@@ -42,7 +42,7 @@ func TestMoveAndEnableDuringARunStand(t *testing.T) {
 	must[*Job](d, UpdateJob{ID: "j", Patch: json.RawMessage(`{"enabled":true}`)})
 	d.end(d.last(), StatusOK)
 	if j := d.job("j"); !j.Enabled {
-		t.Errorf("moved to 05:00 and enabled during the run; its end disabled it: next %v", j.next)
+		t.Errorf("moved to 05:00 and enabled during the run; its end disabled it: next %v", j.next())
 	}
 }
 

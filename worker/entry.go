@@ -121,7 +121,7 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 	}
 	agent, name := "", ""
 	if j, ok := t.st.jobs.Get(r.JobID); ok {
-		e.NextRunAtMs, agent, name = j.next.N, j.def().AgentID, j.Name
+		e.NextRunAtMs, agent, name = j.next().N, j.def().AgentID, j.Name
 	} else if r.Gone != nil {
 		agent, name = r.Gone.agentID, r.Gone.name
 	}

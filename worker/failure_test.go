@@ -69,7 +69,7 @@ func lifeWithFault(t *testing.T, point string, class store.ErrorClass, nth int, 
 	}
 	armed = true
 	if timed {
-		d.nowMs = d.job("j").next.N
+		d.nowMs = d.job("j").next().N
 		d.turn()
 	} else if a, err := d.do(RunJob{ID: "j", Mode: "force", Key: "k", Given: true}); err != nil {
 		// The caller was told that nothing was kept: that must be true, and
@@ -112,7 +112,7 @@ func lifeWithFault(t *testing.T, point string, class store.ErrorClass, nth int, 
 func TestFullDiskTakesOutcomesAndReadsOnly(t *testing.T) {
 	d := newDesk(t)
 	d.add("j", everyHour)
-	d.nowMs = d.job("j").next.N
+	d.nowMs = d.job("j").next().N
 	d.turn()
 	full := true
 	d.fault = func(at string) error {

@@ -62,7 +62,7 @@ func (t *turn) changeSinceStop() (clockChange, error) {
 		farMs = max(farMs, t.now+correctionMs+delayMs)
 	}
 	for j := range t.eachJob() {
-		if m := j.consumed.N; m > farMs && !j.timedOneShot() {
+		if m := j.consumed().N; m > farMs && !j.timedOneShot() {
 			wasMs = max(wasMs, m)
 		}
 	}
@@ -126,10 +126,10 @@ func (t *turn) rebase(j *Job, c clockChange) (moved bool, err error) {
 		}
 	}
 	is.NextRunAtMs, is.StartupCatchupAtMs = t.rebasedDeadline(&next, is, c)
-	if is.NextRunAtMs != j.next {
+	if is.NextRunAtMs != j.next() {
 		is.PacedNextRunAtMs, is.ForcePreservedNextRunAtMs = store.Int{}, store.Int{}
 	}
-	if is.NextRunAtMs == j.next && is.RotaConsumedMs == j.consumed &&
+	if is.NextRunAtMs == j.next() && is.RotaConsumedMs == j.consumed() &&
 		is.ScheduleActivatedAtMs == j.state().ScheduleActivatedAtMs && len(kept) == len(j.plan) {
 		return false, nil
 	}

@@ -62,7 +62,7 @@ func checkCell(d *desk, id string, phase Phase, in Input, timed bool) {
 		r = d.dueRun(id)
 	}
 	if phase != PhaseNone && in == InSlotDue {
-		d.nowMs = d.job(id).next.N
+		d.nowMs = d.job(id).next().N
 	}
 	var refusal error
 	d.apply(func(t *turn) error {
@@ -170,7 +170,7 @@ func (d *desk) apply(f func(*turn) error) {
 
 // dueRun is the run that the job's deadline would ask for.
 func (d *desk) dueRun(id string) *Run {
-	d.nowMs = d.job(id).next.N
+	d.nowMs = d.job(id).next().N
 	t := &turn{edit: new(edit), id: &d.w.id, st: d.w.st, now: d.nowMs, cfg: d.w.cfg}
 	return t.timedRun(d.job(id))
 }
@@ -226,7 +226,7 @@ func (d *desk) spoil(id string) {
 		j, _ := t.st.jobs.Get(id)
 		next := *j
 		next.Definition = []byte(strings.Replace(string(j.Definition), `"kind":"command"`, `"kind":"heartbeat"`, 1))
-		next.keptDef = nil
+		next.kept = nil
 		t.wrote = true
 		t.putJob(&next)
 		return store.UpdateDefinition(t.tx, next.row())

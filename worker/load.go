@@ -99,7 +99,7 @@ func openRuns(tx *store.Tx, st *state) ([]found, error) {
 		explained[r.JobID] = true
 	}
 	for j := range st.jobs.Values() {
-		if j.marked && !explained[j.ID] {
+		if j.says(factOpen) && !explained[j.ID] {
 			all = append(all, found{jobID: j.ID})
 		}
 	}

@@ -54,14 +54,15 @@ func newState() state {
 // dueKey orders deadlines: oldest first, then the job order of the table.
 type dueKey struct {
 	deadlineMs int64
-	sortOrder  int64
-	updatedMs  int64
-	jobID      string
+	job        *Job // as it was when it got this deadline
 }
 
 func compareDue(a, b dueKey) int {
-	return cmp.Or(cmp.Compare(a.deadlineMs, b.deadlineMs), cmp.Compare(a.sortOrder, b.sortOrder),
-		cmp.Compare(a.updatedMs, b.updatedMs), strings.Compare(a.jobID, b.jobID))
+	if c := cmp.Compare(a.deadlineMs, b.deadlineMs); c != 0 || a.job == b.job {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.job.SortOrder, b.job.SortOrder), cmp.Compare(a.job.UpdatedMs, b.job.UpdatedMs),
+		strings.Compare(a.job.ID, b.job.ID))
 }
 
 // nameKey orders declarations: a key should have one job, and a file from
@@ -103,30 +104,48 @@ type Job struct {
 	RuntimeMs  int64  // last runtime write; 0 = never
 	SetAside   string // why the row cannot be used; empty when it can
 
-	timing   schedule.Schedule // the zero value never fires
-	next     store.Int         // nextRunAtMs of the state
-	consumed store.Int         // rotaConsumedMs of the state
-	plan     []store.PlanRow   // missed slots that will be run late, in order of their start
-	retry    *store.Retry      // the next attempt after a failure; it stands while the deadline is its own
-
-	// Both are nil but for a job with an open run: the end of the run asks a lot.
-	keptDef   *job.Definition
-	keptState *store.State
+	timing schedule.Schedule // the zero value never fires
+	nextMs int64             // nextRunAtMs of the state
+	markMs int64             // rotaConsumedMs of the state
+	plan   []store.PlanRow   // missed slots that will be run late, in order of their start
+	retry  *store.Retry      // the next attempt after a failure; it stands while the deadline is its own
+	// kept is what was decoded of a job with an open run, whose end asks a lot of
+	// it. It is nil for all others.
+	kept *decodedJob
 
 	Enabled bool
 	decoded bool // state could be read, so it may be written
 	oneShot bool // the schedule is a single time
 	keyed   bool // it has a declaration key
-	// Of the state: a run waits or is active; the deadline is a late start;
-	// failures to compute it are counted.
-	marked, deferred, erring bool
-	inDue                    bool // dueKey is in state.due
+	inDue   bool // dueKey is in state.due
+	facts   fact
+}
+
+// fact is something that a job's state says, as a bit: 100,000 jobs have them at
+// hand in the space that their padding took.
+type fact uint8
+
+const (
+	factNext   fact = 1 << iota // nextMs is set
+	factMark                    // markMs is set
+	factOpen                    // a run waits or is active
+	factLate                    // the deadline is a late start
+	factErring                  // failures to compute the deadline are counted
+)
+
+// says reports whether the state says something.
+func (j *Job) says(f fact) bool { return j.facts&f != 0 }
+
+// decodedJob is what the bytes of a job say; each part may be missing.
+type decodedJob struct {
+	def   *job.Definition
+	state *store.State
 }
 
 // def is the definition, decoded. It is shared: nobody may change it.
 func (j *Job) def() *job.Definition {
-	if j.keptDef != nil {
-		return j.keptDef
+	if j.kept != nil && j.kept.def != nil {
+		return j.kept.def
 	}
 	d, err := job.Decode(j.Definition)
 	if err == nil {
@@ -141,8 +160,8 @@ func (j *Job) def() *job.Definition {
 // state is the state, decoded. It is shared: nobody may change it.
 func (j *Job) state() *store.State {
 	switch {
-	case j.keptState != nil:
-		return j.keptState
+	case j.kept != nil && j.kept.state != nil:
+		return j.kept.state
 	case !j.decoded:
 		return &store.State{}
 	}
@@ -151,33 +170,49 @@ func (j *Job) state() *store.State {
 
 // keep keeps what is decoded, or lets it go, before the job is shared.
 func (j *Job) keep(decoded bool) {
-	if !decoded {
-		j.keptDef, j.keptState = nil, nil
-		return
+	switch {
+	case !decoded:
+		j.kept = nil
+	case j.kept == nil || j.kept.def == nil || j.kept.state == nil:
+		j.kept = &decodedJob{j.def(), j.state()}
 	}
-	j.keptDef, j.keptState = j.def(), j.state()
 }
 
 // hold makes s, which the bytes say, the job's state.
 func (j *Job) hold(raw []byte, s *store.State) {
-	j.State, j.keptState = raw, s
-	j.next, j.consumed = s.NextRunAtMs, s.RotaConsumedMs
-	j.marked = s.QueuedAtMs.Set || s.RunningAtMs.Set
-	j.deferred = s.StartupCatchupAtMs.Set && s.StartupCatchupAtMs == s.NextRunAtMs
-	j.erring = s.ScheduleErrorCount.N != 0
+	var d *job.Definition
+	if j.kept != nil {
+		d = j.kept.def
+	}
+	j.State, j.kept = raw, &decodedJob{d, s}
+	j.nextMs, j.markMs, j.facts = s.NextRunAtMs.N, s.RotaConsumedMs.N, 0
+	note := func(f fact, holds bool) {
+		if holds {
+			j.facts |= f
+		}
+	}
+	note(factNext, s.NextRunAtMs.Set)
+	note(factMark, s.RotaConsumedMs.Set)
+	note(factOpen, s.QueuedAtMs.Set || s.RunningAtMs.Set)
+	note(factLate, s.StartupCatchupAtMs.Set && s.StartupCatchupAtMs == s.NextRunAtMs)
+	note(factErring, s.ScheduleErrorCount.N != 0)
 }
 
+// next is nextRunAtMs of the state, consumed rotaConsumedMs.
+func (j *Job) next() store.Int     { return store.Int{N: j.nextMs, Set: j.says(factNext)} }
+func (j *Job) consumed() store.Int { return store.Int{N: j.markMs, Set: j.says(factMark)} }
+
 // dueKey is where the job stands in state.due.
-func (j *Job) dueKey() dueKey { return dueKey{j.next.N, j.SortOrder, j.UpdatedMs, j.ID} }
+func (j *Job) dueKey() dueKey { return dueKey{j.nextMs, j} }
 
 // nameKey is where a job with a declaration key stands in state.named.
 func (j *Job) nameKey() nameKey { return nameKey{j.def().DeclarationKey, j.ID} }
 
 // ConsumedMs is the greatest slot ever decided, 0 when none was.
-func (j *Job) ConsumedMs() int64 { return j.consumed.N }
+func (j *Job) ConsumedMs() int64 { return j.markMs }
 
 // NextRunMs is the persisted deadline; ok is false when there is none.
-func (j *Job) NextRunMs() (ms int64, ok bool) { return j.next.N, j.next.Set && j.next.N > 0 }
+func (j *Job) NextRunMs() (ms int64, ok bool) { return j.nextMs, j.says(factNext) && j.nextMs > 0 }
 
 // Run is one open run. It is immutable: a transition replaces it.
 type Run struct {
@@ -247,7 +282,9 @@ func readJob(row store.JobRow, c *job.Compiler) *Job {
 	if d.CreatedAtMs == 0 {
 		d.CreatedAtMs = row.UpdatedAtMs
 	}
-	j.Name, j.Enabled, j.keptDef = d.Name, d.Enabled, &d
+	if j.Enabled, j.kept.def = d.Enabled, &d; j.Name != d.Name { // the row's own is packed with others
+		j.Name = d.Name
+	}
 	if j.timing, err = c.Compile(&d); err != nil {
 		j.SetAside = invalidSchedule + err.Error()
 	}
@@ -296,7 +333,7 @@ func (j *Job) timedOneShot() bool { return j.oneShot }
 // after both now and everything already decided. A one-shot that was never
 // decided keeps its time, also when it has passed.
 func (j *Job) naturalNext(nowMs int64) (slotMs int64, ok bool) {
-	return j.nextBehind(j.consumed, nowMs)
+	return j.nextBehind(j.consumed(), nowMs)
 }
 
 // nextBehind is naturalNext for another mark.

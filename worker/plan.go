@@ -81,7 +81,7 @@ func (j *Job) agentWork() bool {
 
 // nextPlan is the planned late run that the deadline stands for.
 func (j *Job) nextPlan() (store.PlanRow, bool) {
-	if len(j.plan) == 0 || !j.deferred {
+	if len(j.plan) == 0 || !j.says(factLate) {
 		return store.PlanRow{}, false
 	}
 	return j.plan[0], true
@@ -105,7 +105,7 @@ func (t *turn) planRuns(j *Job, slotsMs []int64, more bool) error {
 	if runAtMs > maxInstantMs {
 		return t.giveUp(j, slotsMs)
 	}
-	if natural := j.next; !more && natural.Set && natural.N < runAtMs {
+	if natural := j.next(); !more && natural.Set && natural.N < runAtMs {
 		runAtMs = natural.N // a late run never waits over a slot of its own job
 	}
 	next := *j

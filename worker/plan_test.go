@@ -20,14 +20,14 @@ func TestManualDueTakesOneOfSeveralPlannedSlots(t *testing.T) {
 	d.open(Options{LogID: "log"})
 	// wait until it is due, and ask in the very turn
 	j := d.job("j")
-	d.nowMs = j.next.N
+	d.nowMs = j.next().N
 	must[RunAnswer](d, RunJob{ID: "j", Mode: "due", Key: "k"})
 	d.runAll()
 	d.live(time.Minute, time.Second)
 	ran := d.query(`SELECT detail_json ->> '$.slotMs' FROM task_runs WHERE source_id='j' AND detail_json ->> '$.trigger'='catch-up'`)
 	if len(ran) != 2 {
 		t.Errorf("3 planned, one taken by the manual run, %d of 2 others ran; plan rows %v; decisions %v; next %v", len(ran),
-			d.query(`SELECT slot_ms FROM rota_plan WHERE job_id='j'`), d.decisions("j"), d.job("j").next)
+			d.query(`SELECT slot_ms FROM rota_plan WHERE job_id='j'`), d.decisions("j"), d.job("j").next())
 	}
 }
 

@@ -19,8 +19,8 @@ func (t *turn) requestDue() (more bool, err error) {
 		if !ok || key.deadlineMs > t.now {
 			return false, nil
 		}
-		j, _ := t.st.jobs.Get(key.jobID)
-		open, isOpen := t.st.open.Get(key.jobID)
+		j, _ := t.st.jobs.Get(key.job.ID)
+		open, isOpen := t.st.open.Get(key.job.ID)
 		if !isOpen {
 			open = t.timedRun(j)
 		}
@@ -34,7 +34,7 @@ func (t *turn) requestDue() (more bool, err error) {
 
 // timedRun is the run that the job's deadline asks for, not yet in the ledger.
 func (t *turn) timedRun(j *Job) *Run {
-	slotMs, trigger := j.next.N, TriggerTimer
+	slotMs, trigger := j.next().N, TriggerTimer
 	if p, ok := j.nextPlan(); ok {
 		slotMs, trigger = p.SlotMs, TriggerCatchUp
 	}
@@ -43,7 +43,7 @@ func (t *turn) timedRun(j *Job) *Run {
 		trigger, origin, attempt = TriggerRetry, retry.OriginMs, retry.Attempt
 	}
 	again := ""
-	if c := j.consumed; c.Set && slotMs <= c.N && trigger == TriggerTimer && j.timedOneShot() {
+	if c := j.consumed(); c.Set && slotMs <= c.N && trigger == TriggerTimer && j.timedOneShot() {
 		again = strconv.FormatInt(j.UpdatedMs, 10) // a one-shot deliberately opened again
 	}
 	id := store.SlotID(t.id.storeKey, j.ID, slotMs, again)

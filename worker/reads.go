@@ -158,7 +158,7 @@ func (t *turn) askedAbout(j *Job, atMs int64) int64 {
 		}
 		return atMs
 	}
-	mark := j.consumed.N
+	mark := j.consumed().N
 	if _, ok, err := store.ReceiptByID(t.tx, store.SlotID(t.id.storeKey, j.ID, mark, "")); ok && err == nil {
 		return mark // a slot, or an attempt, which is none of the schedule
 	}
@@ -236,7 +236,7 @@ func (t *turn) whyRan(j *Job, slotMs int64) ([]Decision, error) {
 	for _, r := range rows {
 		all = append(all, Decision{string(RuleFinished), rules[RuleFinished].Verdict, wireEntry(j.ID, r.EndedAtMs, r.Detail, j.Name), r.EndedAtMs, 0})
 	}
-	if mark := j.consumed.N; len(all) > 0 && slotMs > t.now && slotMs <= mark {
+	if mark := j.consumed().N; len(all) > 0 && slotMs > t.now && slotMs <= mark {
 		all = append(all, t.verdict(RuleWaitsClock, map[string]any{"consumedMs": mark}))
 	}
 	return all, err
@@ -250,7 +250,7 @@ func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
 			return t.verdict(RulePlanned, map[string]any{"runAtMs": p.RunAtMs, "planned": len(j.plan)})
 		}
 	}
-	mark := j.consumed.N
+	mark := j.consumed().N
 	switch a := j.state().ScheduleActivatedAtMs; {
 	case slotMs > t.now && slotMs <= mark && j.Enabled:
 		return t.verdict(RuleWaitsClock, map[string]any{"consumedMs": mark})
@@ -262,7 +262,7 @@ func (t *turn) whyNothing(j *Job, slotMs int64) Decision {
 		return t.disabledNow(j)
 	case a.Set && slotMs <= a.N || slotMs <= j.def().CreatedAtMs:
 		return t.verdict(RuleBeforeActive, map[string]any{"activatedAtMs": a.N, "createdAtMs": j.def().CreatedAtMs})
-	case hasNext && slotMs < next && slotMs > j.consumed.N && j.retry != nil && j.retry.DeadlineMs == next:
+	case hasNext && slotMs < next && slotMs > j.consumed().N && j.retry != nil && j.retry.DeadlineMs == next:
 		return t.verdict(RuleBackoff, map[string]any{"nextRunAtMs": next, "consecutiveErrors": j.state().ConsecutiveErrors.N})
 	case hasNext && next <= t.now:
 		return t.verdict(RuleWaiting, map[string]any{"nextRunAtMs": next})

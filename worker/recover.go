@@ -284,7 +284,7 @@ func (t *turn) passRun(j *Job, r *Run) error {
 		return err
 	}
 	passed := schedule.Due(j.timing, deadlineMs-1, r.ActiveAtMs, schedule.CatchUp{Policy: schedule.RunNone})
-	markMs := max(deadlineMs, passed.LastMs, j.consumed.N)
+	markMs := max(deadlineMs, passed.LastMs, j.consumed().N)
 	_, err = t.editState(j, func(s *store.State) {
 		s.RotaConsumedMs = store.Some(markMs)
 		s.NextRunAtMs = deadlineOf(j.timing.Next(markMs)) // not from now: what was missed since is caught up
@@ -334,7 +334,7 @@ func (t *turn) passInterrupted(j *Job, r *Run) error {
 	if err != nil {
 		return err
 	}
-	markMs, err := t.pass(j, max(deadlineMs-1, j.consumed.N), t.now, RuleInterrupted, openRun{r.RunID})
+	markMs, err := t.pass(j, max(deadlineMs-1, j.consumed().N), t.now, RuleInterrupted, openRun{r.RunID})
 	if err != nil {
 		return err
 	}

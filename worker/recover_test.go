@@ -91,7 +91,7 @@ func TestRecoveryWithoutALaunchLogReplaysNothing(t *testing.T) {
 			if len(d.launched) != 0 {
 				t.Errorf("replayed %v", d.launched)
 			}
-			if j := d.job("j"); j.Enabled || j.next.Set {
+			if j := d.job("j"); j.Enabled || j.next().Set {
 				t.Errorf("an interrupted one-shot stays %s", j.State)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 func (t *turn) reschedule(was, j *Job, change job.Change) (*Job, error) {
 	passedMs := int64(0)
 	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && dueMs <= t.now && (change.Schedule || change.Disabled) {
-		markMs, err := t.pass(was, max(dueMs-1, was.consumed.N), t.now, ruleOf(change), nil)
+		markMs, err := t.pass(was, max(dueMs-1, was.consumed().N), t.now, ruleOf(change), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func (t *turn) passDisabled(was *Job) (markMs int64, err error) {
 	if was.timedOneShot() || was.SetAside != "" {
 		return 0, nil
 	}
-	afterMs := max(was.consumed.N, was.state().ScheduleActivatedAtMs.N, was.def().CreatedAtMs)
+	afterMs := max(was.consumed().N, was.state().ScheduleActivatedAtMs.N, was.def().CreatedAtMs)
 	var detail any
 	if was.def().DisabledReason != "" {
 		detail = map[string]string{"reason": was.def().DisabledReason}

@@ -98,7 +98,7 @@ func (t *turn) retime(j *Job) (moved bool, err error) {
 		return false, nil
 	}
 	is := deadlineOf(j.naturalNext(t.now))
-	if is == j.next {
+	if is == j.next() {
 		return false, nil
 	}
 	_, err = t.editState(j, func(s *store.State) { s.NextRunAtMs = is })

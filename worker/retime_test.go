@@ -94,7 +94,7 @@ func TestAnotherDaylightSavingRuleMovesTheNight(t *testing.T) {
 	d.cfg.DST = 1 // skip
 	d.configure()
 	d.wantNext("gap", "2026-03-30T00:30:00.000Z")
-	if next, _ := d.job("own").NextRunMs(); next != own.next.N {
+	if next, _ := d.job("own").NextRunMs(); next != own.next().N {
 		t.Errorf("a job's own rule was overruled: %s", instantText(next))
 	}
 }

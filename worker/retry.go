@@ -144,7 +144,7 @@ func (t *turn) retryAt(j *Job, r *Run, deadlineMs int64) error {
 		if j, err = t.passWait(j); err != nil {
 			return err
 		}
-		markMs, err := t.pass(j, max(dueMs-1, j.consumed.N), t.now, RuleBackoff, waited(j))
+		markMs, err := t.pass(j, max(dueMs-1, j.consumed().N), t.now, RuleBackoff, waited(j))
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (t *turn) retryAt(j *Job, r *Run, deadlineMs int64) error {
 		originMs = r.SlotMs
 	}
 	if originMs == 0 {
-		originMs = j.consumed.N // a manual run that stood for the slot
+		originMs = j.consumed().N // a manual run that stood for the slot
 	}
 	retry := store.Retry{JobID: j.ID, DeadlineMs: deadlineMs, OriginMs: originMs, Attempt: max(1, r.Attempt) + 1}
 	if err := store.PutRetry(t.tx, retry); err != nil {
@@ -192,7 +192,7 @@ func (t *turn) forgetRetry(j *Job) (*Job, error) {
 // operator, a catch-up, a corrected clock. The run that the attempt became still
 // needs it.
 func (t *turn) dropStaleRetry(j *Job) error {
-	if j.retry == nil || j.next == store.Some(j.retry.DeadlineMs) {
+	if j.retry == nil || j.next() == store.Some(j.retry.DeadlineMs) {
 		return nil
 	}
 	if open, ok := t.st.open.Get(j.ID); ok && open.SlotMs == j.retry.DeadlineMs {
@@ -225,7 +225,7 @@ func (j *Job) attempting() (store.Retry, bool) {
 // failure jumped over: those between the mark and the deadline. It gives the
 // job with the mark behind them.
 func (t *turn) passWait(j *Job) (*Job, error) {
-	mark := j.consumed
+	mark := j.consumed()
 	deadlineMs, ok := j.NextRunMs()
 	if !ok || !mark.Set || j.timedOneShot() {
 		return j, nil
@@ -260,12 +260,12 @@ func (t *turn) autoDisable(j *Job, reason string, count int) error {
 	if j, err = t.passWait(j); err != nil {
 		return err
 	}
-	markMs := j.consumed
+	markMs := j.consumed()
 	if dueMs, ok := j.NextRunMs(); ok && dueMs <= t.now && markMs.Set && !j.timedOneShot() { // due, and not requested yet
 		if markMs.N, err = t.pass(j, max(dueMs-1, markMs.N), t.now, RuleDisabled, nil); err != nil {
 			return err
 		}
-		markMs.N = max(markMs.N, j.consumed.N)
+		markMs.N = max(markMs.N, j.consumed().N)
 	}
 	j, err = t.editState(j, func(s *store.State) { s.AutoDisabled, s.RotaConsumedMs = detail, markMs })
 	if err != nil {

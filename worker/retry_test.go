@@ -130,8 +130,8 @@ func TestOneShotRetries(t *testing.T) {
 			if len(d.launched) != c.runs {
 				t.Errorf("%d executions, want %d", len(d.launched), c.runs)
 			}
-			if j := d.job("j"); j.Enabled || j.next.Set {
-				t.Errorf("enabled %v, next %v", j.Enabled, j.next)
+			if j := d.job("j"); j.Enabled || j.next().Set {
+				t.Errorf("enabled %v, next %v", j.Enabled, j.next())
 			}
 		})
 	}
@@ -228,7 +228,7 @@ func TestTenFailuresTurnAJobOff(t *testing.T) {
 		AtMs              int64
 		ConsecutiveErrors int
 	}
-	if err := json.Unmarshal(j.state().AutoDisabled, &off); err != nil || j.Enabled || j.next.Set ||
+	if err := json.Unmarshal(j.state().AutoDisabled, &off); err != nil || j.Enabled || j.next().Set ||
 		off.Reason != "consecutive-failures" || off.ConsecutiveErrors != 10 || off.AtMs == 0 {
 		t.Errorf("enabled %v, autoDisabled %s %v", j.Enabled, j.state().AutoDisabled, err)
 	}

@@ -173,7 +173,7 @@ func (t *turn) keepRefireGap(j *Job, r *Run, freeMs int64) error {
 	if !r.timed() || !ok || nextMs >= freeMs || j.def().Schedule.Kind != "cron" {
 		return nil
 	}
-	markMs, err := t.pass(j, max(nextMs-1, j.consumed.N), freeMs-1, RuleRefireGap, openRun{r.RunID})
+	markMs, err := t.pass(j, max(nextMs-1, j.consumed().N), freeMs-1, RuleRefireGap, openRun{r.RunID})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (t *turn) consume(j *Job, slotMs int64, rule Rule, detail any) (*Job, error
 	if err != nil {
 		return nil, err
 	}
-	markMs, err := t.pass(j, max(slotMs, j.consumed.N), t.now, rule, detail)
+	markMs, err := t.pass(j, max(slotMs, j.consumed().N), t.now, rule, detail)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (t *turn) overlap(r *Run) error {
 	if err != nil {
 		return err
 	}
-	slotMs := j.next.N
+	slotMs := j.next().N
 	markMs, err := t.pass(j, slotMs-1, t.now, RuleOverlap, openRun{r.RunID})
 	if err != nil {
 		return err

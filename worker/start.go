@@ -29,6 +29,9 @@ func (w *Worker) start() error {
 	if err := errors.Join(err, tx.Rollback()); err != nil {
 		return err
 	}
+	if err := w.store.Trim(); err != nil {
+		return err
+	}
 	w.st = st
 	w.publishSnapshot()
 	if w.store.Fenced() != "" {
@@ -159,7 +162,7 @@ func (t *turn) fillDeadlines() error {
 		if err := t.noteScheduleError(j); err != nil {
 			return err
 		}
-		if j.SetAside == "" && j.erring {
+		if j.SetAside == "" && j.says(factErring) {
 			var err error
 			if j, err = t.editState(j, func(s *store.State) { s.ScheduleErrorCount = store.Some(0) }); err != nil {
 				return err
