@@ -188,15 +188,13 @@ func (t *turn) putJob(j *Job) *Job {
 		}
 	}
 	open, _ := t.st.open.Get(j.ID)
+	wasDue := had && was.inDue // before j, which may be the same value
 	j.inDue = t.mayBeDue(j, open)
-	wasDue := had && was.inDue
-	if wasDue && j.inDue && was.dueKey() == j.dueKey() {
-		wasDue = false // and it stays
-	} else if j.inDue {
-		t.st.due = t.st.due.Put(t.edit, j.dueKey(), struct{}{})
-	}
-	if wasDue {
+	if wasDue && !(j.inDue && compareDue(was.dueKey(), j.dueKey()) == 0) {
 		t.st.due = t.st.due.Delete(t.edit, was.dueKey())
+	}
+	if j.inDue {
+		t.st.due = t.st.due.Put(t.edit, j.dueKey(), struct{}{})
 	}
 	j.keep(open != nil)
 	t.st.jobs = t.st.jobs.Put(t.edit, j.ID, j)
