@@ -167,16 +167,10 @@ func onlyOurs(dir, base string) bool {
 // that a power cut leaves none or all of it. The caller has the lock.
 func createFile(path string, fill func(*session) error) (err error) {
 	temp := path + newSuffix
-	remove := func() {
-		_ = os.Remove(temp)
-		for _, s := range sideSuffixes {
-			_ = os.Remove(temp + s)
-		}
-	}
-	remove()
+	removeDatabase(temp)
 	defer func() {
 		if err != nil {
-			remove()
+			removeDatabase(temp)
 		}
 	}()
 	f, err := openPrivate(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL)
@@ -194,12 +188,29 @@ func createFile(path string, fill func(*session) error) (err error) {
 	if err != nil {
 		return wrap("open", path, err)
 	}
-	for _, side := range sideSuffixes {
-		if _, err := os.Lstat(temp + side); err == nil {
-			return newError(CodeIO, "open", path, fmt.Errorf("%s is left over from its creation", filepath.Base(temp)+side))
-		}
+	if side := sideFileOf(temp); side != "" {
+		return newError(CodeIO, "open", path, fmt.Errorf("%s is left over from its creation", side))
 	}
 	return wrapFile("open", path, publish(temp, path))
+}
+
+// removeDatabase removes a file of this package's making that has not got its
+// name, and what lies beside it.
+func removeDatabase(temp string) {
+	_ = os.Remove(temp)
+	for _, s := range sideSuffixes {
+		_ = os.Remove(temp + s)
+	}
+}
+
+// sideFileOf names a file that is left beside a closed database, "" if none is.
+func sideFileOf(path string) string {
+	for _, s := range sideSuffixes {
+		if _, err := os.Lstat(path + s); err == nil {
+			return filepath.Base(path) + s
+		}
+	}
+	return ""
 }
 
 // publish syncs the new file, renames it, and syncs the directory.

@@ -84,3 +84,23 @@ func TestCase130TooOpenFilesAreTightened(t *testing.T) {
 	}
 	mustClose(t, s)
 }
+
+func TestCase130TheModesOfABackup(t *testing.T) {
+	s := mustOpen(t, options(filepath.Join(t.TempDir(), "rota.sqlite")))
+	path := filepath.Join(t.TempDir(), "copy.sqlite")
+	b, err := s.Idle().Backup(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := mode(t, path+partSuffix); got != 0o600 {
+		t.Errorf("while it is made its mode is %04o", got)
+	}
+	made := copyAll(t, b, func() {})
+	if err := made.Publish(t.Context(), testNowMs); err != nil {
+		t.Fatal(err)
+	}
+	if got := mode(t, path); got != 0o600 {
+		t.Errorf("its mode is %04o", got)
+	}
+	mustClose(t, s)
+}

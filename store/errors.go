@@ -49,6 +49,15 @@ const (
 	CodeMisuse        Code = "misuse"         // a defect of the calling code
 )
 
+// Failures of a backup: the database itself is as it was, and nothing is left of
+// the copy.
+const (
+	CodeBackupExists  Code = "backup-exists"  // something is at the path already
+	CodeBackupPath    Code = "backup-path"    // no file can be made at the path
+	CodeBackupFailed  Code = "backup-failed"  // it could not be read or written to its end
+	CodeBackupDamaged Code = "backup-damaged" // it did not pass its check
+)
+
 // said is what a person reads for a code: the sentence, the command to type
 // ({db} and {wal} are paths, quoted), and the exit code of a command line.
 type said struct {
@@ -88,13 +97,18 @@ var saidByCode = map[Code]said{
 	CodeRollback:      {"an older file has taken the place of the database", "stop rota, put the right file back, start: rota serve --db {db}", 74},
 	CodeLockLost:      {"the lock file was removed or replaced while held", "stop every rota on this file and start one: rota serve --db {db}", 74},
 	CodeMisuse:        {"a transaction was used wrongly", "report this with the text of this message and the output of: rota version", 1},
+
+	CodeBackupExists:  {"a backup replaces nothing", "give a name that is not taken: rota backup FILE", 5},
+	CodeBackupPath:    {"no backup can be made at this path", "give a new name in a directory that is there: rota backup FILE", 1},
+	CodeBackupFailed:  {"the backup failed, and nothing of it is left", "see that its directory can be written and has space, and try again: rota backup FILE", 74},
+	CodeBackupDamaged: {"the backup did not pass its check and is removed", "try another disk: rota backup FILE; if that fails too, the database is damaged: stop rota and restore an older backup", 74},
 }
 
 // Error is every error of this package: a code for programs, what was
 // attempted and where, the cause, and what to type next.
 type Error struct {
 	Code Code
-	Op   string // open, begin, exec, query, savepoint, commit, rollback, reopen, close, checkpoint
+	Op   string // open, begin, exec, query, savepoint, commit, rollback, reopen, close, checkpoint, backup
 	Path string // the real path
 	Hint string
 	Err  error // nil when the code says it all
@@ -118,6 +132,15 @@ func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Code
+	}
+	return ""
+}
+
+// HintOf is what the first Error in the chain says to type, "" if there is none.
+func HintOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Hint
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // applicationID marks a file that rota made: "rota" in ASCII, in the header
@@ -276,6 +277,9 @@ func fenceReason(e evidence) string {
 			return "it holds the jobs of another program, which may still run them"
 		}
 		return ""
+	case meta[metaBackup] != "":
+		made := time.UnixMilli(metaNumber(meta, metaBackup)).UTC().Format(time.RFC3339)
+		return fmt.Sprintf("it is a backup of %s, made %s", meta[metaPath], made)
 	case owner != "" && e.machine != "" && owner != e.machine:
 		return "it is a copy: another machine owns it"
 	case e.lock.fileID == meta[metaFileID] && metaNumber(meta, metaStart) < e.lock.startNumber:

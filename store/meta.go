@@ -20,6 +20,7 @@ const (
 	metaStart    = "start_number"   // how many times it was opened for writing
 	metaClean    = "clean_shutdown" // 1 from Close to the next Open
 	metaAdopted  = "adopted_at"     // when it was last taken over
+	metaBackup   = "backup_at"      // when this backup was made, "" in what is no backup
 	metaEpoch    = "epoch"          // rises with each adoption: leases of before are void
 	metaStoreKey = "store_key"      // the partition served
 	metaMade     = "made_at"
@@ -58,6 +59,9 @@ func startMeta(o Options, path, storeKey, fileID string, was map[string]string, 
 	if takenOver {
 		is[metaAdopted] = strconv.FormatInt(o.NowMs, 10)
 		is[metaEpoch] = strconv.FormatInt(max(metaNumber(was, metaEpoch), 1)+1, 10)
+		if was[metaBackup] != "" {
+			is[metaBackup] = ""
+		}
 	}
 	return is
 }

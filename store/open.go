@@ -17,12 +17,13 @@ type Options struct {
 	MachineID  string     // the operating system's machine id; "" = unknown, which is never another machine
 	StoreKey   string     // the partition to serve in a file that rota opened; "" = as last time, else the fullest
 	Adopt      bool       // take over a file that would be fenced, or whose log is missing
+	ReadOnly   bool       // only show the file, as if it were fenced, and make none
 	NowMs      int64      // wall time of the start
 
 	// Fault is for tests: nil in production. It is called at each point, and an
 	// error makes that point fail:
 	//
-	//	begin, exec, savepoint, reopen, checkpoint   the step fails with that error
+	//	begin, exec, savepoint, reopen, checkpoint, backup   the step fails with that error
 	//	commit          certainly failed: rolled back
 	//	commit-lost     not committed, and reported as unknown
 	//	commit-unknown  committed, and reported as unknown
@@ -38,6 +39,7 @@ type Store struct {
 	lock    *lockFile
 	session *session // nil between a failed Reopen and the next
 	tx      *Tx      // the open one
+	backup  *Backup  // the one under way
 	broken  bool     // no statement before Reopen
 	fenced  string
 	wal     bool // the -wal file stays when the connection closes
@@ -61,6 +63,11 @@ type found struct {
 // Error and leaves the file as it was. A missing file is created. When it
 // returns, the unclean mark is in the main file, not in its log alone.
 func Open(o Options) (*Store, error) {
+	if o.ReadOnly {
+		if _, err := os.Stat(o.Path); err != nil {
+			return nil, wrapFile("open", o.Path, err)
+		}
+	}
 	path, err := realPath(o.Path)
 	if err != nil {
 		return nil, err
@@ -108,6 +115,9 @@ func (s *Store) open() error {
 		return newError(v.refuse, "open", s.path, v.why)
 	}
 	s.fenced, s.wal = v.fence, seen.wal
+	if s.opts.ReadOnly && s.fenced == "" {
+		s.fenced = "it is opened for reading alone"
+	}
 	s.learn(e)
 	if err := s.connect(e.view); err != nil {
 		return err
@@ -254,6 +264,7 @@ func (s *Store) Reopen() error {
 		s.tx.end() // closing the connection rolls it back
 	}
 	s.broken = true
+	s.dropBackup("reopen")
 	if s.session != nil {
 		_ = s.session.close() // it is given up: that it fails is why we are here
 		s.session = nil
@@ -297,6 +308,7 @@ func (s *Store) reconnect() (err error) {
 // unknown, or that is fenced, is closed without the mark.
 func (s *Store) Close() error {
 	var errs error
+	s.dropBackup("close")
 	if s.tx != nil {
 		errs = s.tx.Rollback()
 	}
@@ -323,6 +335,7 @@ func (s *Store) markClean() error {
 // abandon lets everything go as a kill would, but for the holder's name.
 func (s *Store) abandon() error {
 	var errs error
+	s.dropBackup("close")
 	if s.session != nil {
 		errs = s.session.close()
 		s.session = nil

@@ -24,6 +24,7 @@ func (d Durability) String() string { return [...]string{"full", "normal"}[d] }
 const (
 	busyTimeoutMs = 1000 // the connection is exclusive: whoever waits, waits for a stranger
 	cacheKiB      = 8000
+	copyCacheKiB  = 64
 	walLimitBytes = 64 << 20
 )
 
@@ -70,6 +71,10 @@ const (
 	// cannot write. Closing it leaves main file and log as they are; it makes a
 	// -shm file.
 	modeRead
+	// modeCopy writes a backup that is still being made: without a journal on the
+	// disk and without syncs, since nothing of it counts before it is published.
+	// What its cache holds is written by the last step, so it holds little.
+	modeCopy
 )
 
 // session is the one open connection, with its settings.
@@ -89,6 +94,9 @@ func dsn(path string, mode sessionMode) string {
 		q.Set("immutable", "1")
 	case modeRead:
 		q.Set("mode", "ro")
+	case modeCopy:
+		q.Set("mode", "rw")
+		q["_pragma"] = []string{"journal_mode(MEMORY)", "synchronous(OFF)", fmt.Sprintf("cache_size(%d)", -copyCacheKiB)}
 	case modeServe:
 		q.Set("mode", "rw") // never creates: a missing file is a refusal
 	}
