@@ -50,6 +50,7 @@
 //	clock, jump          three clocks, and wall time that steps
 //	retime               deadlines after other zones, rules or programs
 //	edit, reschedule, manual, jobsfile, reads   the commands
+//	backup               a copy of the file, made between turns
 //	commands, launch     what host and launcher exchange with the worker
 //	rules, event         the catalogues that leave the process
 //	model, tree          what is remembered, as values that a turn can drop

@@ -55,6 +55,7 @@ type Worker struct {
 	pushed   atomic.Pointer[Config]
 	snapshot atomic.Pointer[Snapshot]
 	feed     feed
+	backup   atomic.Pointer[copyOrder] // the one that is made; nil = none
 
 	poke     chan struct{} // buffered by one: configuration or stop
 	ready    chan struct{} // closed when recovery is over
@@ -255,7 +256,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 		}
 		w.upkeep(!more)
-		if !more {
+		if copying := w.stepBackup(); !more && !copying {
 			w.saturation.turnTo(false, w.clock.MonoMs())
 			w.sleep(ctx)
 			w.saturation.turnTo(true, w.clock.MonoMs())
@@ -266,6 +267,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // finish answers whoever still waits.
 func (w *Worker) finish() {
 	w.stopping.Store(true)
+	w.dropBackup()
 	close(w.done)
 	for _, c := range w.commands.take(0) {
 		c.reply <- answer{err: errStopping()}
