@@ -34,8 +34,11 @@ type conn struct {
 	// bye is what the reader leaves behind as the reason for the end.
 	bye closing
 	// gone ends every wait of this connection.
-	gone   context.Context
-	leave  context.CancelFunc
+	gone  context.Context
+	leave context.CancelFunc
+	// asking ends earlier, when the other end has no more to say.
+	asking context.Context
+	silent context.CancelFunc
 	feeds  sync.WaitGroup
 	feed   context.CancelFunc // of the one subscription; nil before there is one
 	handle sync.WaitGroup
@@ -45,6 +48,8 @@ type conn struct {
 // operating system says that it is the owner of the daemon.
 type grant struct {
 	scopes []string
+	// local says that it is on this machine, as the user of the daemon.
+	local bool
 	// limits and client are for calls that are limited; nil = none are.
 	limits *limiter
 	client string
@@ -66,6 +71,7 @@ func newConn(h *Host, l link, may grant, queue int) *conn {
 	c := &conn{h: h, link: l, may: may, out: make(chan outgoing, queue), inFlight: make(chan struct{}, maxInFlight),
 		room: make(chan struct{}, 1), bye: closing{code: closeNormal}}
 	c.gone, c.leave = context.WithCancel(context.Background())
+	c.asking, c.silent = context.WithCancel(c.gone)
 	return c
 }
 
@@ -81,6 +87,7 @@ func (c *conn) serve(ctx context.Context, silenced func()) {
 
 	c.read(ctx)
 
+	c.silent()
 	if c.feed != nil {
 		c.feed()
 	}
@@ -268,6 +275,9 @@ func (c *conn) take(ctx context.Context, frame []byte) bool {
 		<-c.inFlight
 		return true
 	}
+	if c.h.methods[req.Method].Local {
+		ctx = c.asking
+	}
 	c.handle.Add(1)
 	go func() {
 		defer c.handle.Done()
@@ -291,6 +301,10 @@ func (c *conn) barred(name string) *WireError {
 	}
 	if !covers(c.may.scopes, scope) {
 		return &WireError{Code: CodeForbidden, Message: "missing scope: " + scope, Details: missingScope(scope)}
+	}
+	if c.h.methods[name].Local && !c.may.local {
+		return &WireError{Code: CodeForbidden, Message: name + " is offered on the socket alone: it acts on the machine of the daemon",
+			Details: object("reason", "local_only", "hint", "run it there, as the user of the daemon, without --url")}
 	}
 	if c.may.limits == nil || !c.h.methods[name].Write {
 		return nil

@@ -263,7 +263,9 @@ func (g *gateway) hello(met *meeting) helloOK {
 		Policy:   helloPolicy{MaxPayload: maxPayload, MaxBufferedBytes: maxBufferedBytes, TickIntervalMs: tickEvery.Milliseconds()},
 	}
 	for _, m := range methodRows() {
-		hello.Features.Methods = append(hello.Features.Methods, m.Name)
+		if !m.Local {
+			hello.Features.Methods = append(hello.Features.Methods, m.Name)
+		}
 	}
 	hello.Features.Methods = append(hello.Features.Methods, subscribeMethod)
 	if covers(met.scopes, ScopeAdmin) {

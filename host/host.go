@@ -198,7 +198,7 @@ func (h *Host) accept(ctx context.Context, wg *sync.WaitGroup) error {
 			nc.Close()
 			continue
 		}
-		c := newConn(h, newLineLink(nc, maxRequestBytes, firstRequestTimeout), grant{scopes: []string{ScopeAdmin}}, maxQueuedFrames)
+		c := newConn(h, newLineLink(nc, maxRequestBytes, firstRequestTimeout), grant{scopes: []string{ScopeAdmin}, local: true}, maxQueuedFrames)
 		if !h.register(c) {
 			c.refuse(&WireError{Code: CodeUnavailable, Message: fmt.Sprintf("all %d connections of this socket are in use", maxConns),
 				Retryable: true, RetryAfterMs: retryAfterMs})

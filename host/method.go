@@ -17,6 +17,10 @@ type method struct {
 	// Write marks what changes the schedule: the network surfaces limit its rate.
 	Write  bool
 	Handle func(h *Host, ctx context.Context, p params) (any, error)
+	// Local marks what acts on this machine for whoever waits: it is offered on
+	// the socket alone, and its ctx ends when the caller's side of the connection
+	// does.
+	Local bool
 }
 
 // methodTable lists every method, once. rota.subscribe is not here: it needs a
@@ -49,18 +53,19 @@ func ScopeOf(name string) string {
 
 func methodRows() []method {
 	return []method{
-		{"cron.status", ScopeRead, false, (*Host).cronStatus},
-		{"cron.list", ScopeRead, false, (*Host).cronList},
-		{"cron.get", ScopeRead, false, (*Host).cronGet},
-		{"cron.runs", ScopeRead, false, (*Host).cronRuns},
-		{"cron.add", ScopeAdmin, true, (*Host).cronAdd},
-		{"cron.update", ScopeAdmin, true, (*Host).cronUpdate},
-		{"cron.remove", ScopeAdmin, true, (*Host).cronRemove},
-		{"cron.run", ScopeAdmin, true, (*Host).cronRun},
-		{"rota.stop", ScopeAdmin, true, (*Host).rotaStop},
-		{"rota.logs", ScopeRead, false, (*Host).rotaLogs},
-		{"rota.why", ScopeRead, false, (*Host).rotaWhy},
-		{"rota.events", ScopeRead, false, (*Host).rotaEvents},
-		{"rota.info", ScopeRead, false, (*Host).rotaInfo},
+		{"cron.status", ScopeRead, false, (*Host).cronStatus, false},
+		{"cron.list", ScopeRead, false, (*Host).cronList, false},
+		{"cron.get", ScopeRead, false, (*Host).cronGet, false},
+		{"cron.runs", ScopeRead, false, (*Host).cronRuns, false},
+		{"cron.add", ScopeAdmin, true, (*Host).cronAdd, false},
+		{"cron.update", ScopeAdmin, true, (*Host).cronUpdate, false},
+		{"cron.remove", ScopeAdmin, true, (*Host).cronRemove, false},
+		{"cron.run", ScopeAdmin, true, (*Host).cronRun, false},
+		{"rota.stop", ScopeAdmin, true, (*Host).rotaStop, false},
+		{"rota.logs", ScopeRead, false, (*Host).rotaLogs, false},
+		{"rota.why", ScopeRead, false, (*Host).rotaWhy, false},
+		{"rota.events", ScopeRead, false, (*Host).rotaEvents, false},
+		{"rota.info", ScopeRead, false, (*Host).rotaInfo, false},
+		{"rota.backup", ScopeAdmin, false, (*Host).rotaBackup, true},
 	}
 }

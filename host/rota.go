@@ -213,6 +213,7 @@ type methodInfo struct {
 	Name  string `json:"name"`
 	Scope string `json:"scope"`
 	Write bool   `json:"write"`
+	Local bool   `json:"local,omitempty"` // on the socket alone
 }
 
 func (h *Host) rotaInfo(_ context.Context, p params) (any, error) {
@@ -222,7 +223,7 @@ func (h *Host) rotaInfo(_ context.Context, p params) (any, error) {
 	out := info{Version: h.opts.Version, ProcessInstanceID: h.opts.InstanceID, Socket: h.opts.SocketPath, URL: h.URL(),
 		DB: h.opts.DBPath, Durability: h.opts.Durability, Config: h.config.Load(), Jobs: h.opts.Worker.Snapshot().Len()}
 	for _, m := range methodRows() {
-		out.Methods = append(out.Methods, methodInfo{m.Name, m.Scope, m.Write})
+		out.Methods = append(out.Methods, methodInfo{m.Name, m.Scope, m.Write, m.Local})
 	}
 	return out, nil
 }

@@ -11,14 +11,14 @@
 //   - Everything is read and written in a Tx. A Tx that met an error which may
 //     have rolled it back (see EndsTurn) takes no further statement.
 //   - A file is created under another name and renamed, complete, into place.
-//   - A file that is fenced (a copy from another machine, a roll-back, another
-//     program's jobs) is shown and not written until Options.Adopt.
+//   - A file that is fenced (a backup, a copy from another machine, a roll-back,
+//     another program's jobs) is shown and not written until Options.Adopt.
 //   - The database file is never opened by other means while a Store holds it:
 //     on POSIX systems closing any descriptor of it drops SQLite's locks.
 //
 // # Concurrency
 //
-// A Store, its Tx and its Idle belong to one goroutine. Only the accessors that
+// A Store, its Tx, its Idle and its Backup belong to one goroutine; a Copy does not. Only the accessors that
 // return what Open found (Path, Made, StoreKey, StartNumber, Fenced, …) may be
 // called from others. Calls block for as long as the disk does and take no
 // context: a cancelled statement would roll back the whole turn.

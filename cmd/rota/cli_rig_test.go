@@ -50,6 +50,8 @@ type cli struct {
 	env []string
 	// daemon is the one that was started last.
 	daemon *os.Process
+	// kill ends it as nothing can be caught, and waits.
+	kill func()
 }
 
 func newCLI(t *testing.T) *cli {
@@ -110,11 +112,17 @@ func (c *cli) serve(args ...string) (stop func()) {
 	c.daemon = cmd.Process
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
+	killed := false
+	c.kill = func() {
+		killed = true
+		_ = cmd.Process.Kill()
+		ended <- <-ended
+	}
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case err := <-ended:
-			if err != nil {
+			if err != nil && !killed {
 				c.t.Errorf("serve: %v\n%s", err, talk.String())
 			}
 		case <-time.After(cliPatience):

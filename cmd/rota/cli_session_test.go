@@ -21,6 +21,7 @@ func TestSession(t *testing.T) {
 	nextYear := time.Now().UTC().AddDate(1, 0, 0).Truncate(time.Second)
 	playSession(t, c, "../../testdata/cli/session.txt", map[string]string{
 		"DB":           filepath.Join(c.dir, "rota.sqlite"),
+		"BACKUP":       filepath.Join(c.dir, "copy.sqlite"),
 		"NEXT-YEAR":    nextYear.Format("2006-01-02T15:04:05"),
 		"NEXT-YEAR-MS": fmt.Sprint(nextYear.UnixMilli()),
 	})

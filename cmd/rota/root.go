@@ -43,6 +43,7 @@ var verbs = []func(*app) *cobra.Command{
 	newCheckCommand,
 	newWhyCommand,
 	newEventsCommand,
+	newBackupCommand,
 	newVersionCommand,
 }
 
