@@ -72,10 +72,7 @@ func (i *Idle) Backup(path string) (*Backup, error) {
 	}
 	err = f.Close()
 	if err == nil {
-		err = b.with(func(c backupSource) (err error) {
-			b.running, err = c.NewBackup(dsn(b.copy.part, modeCopy))
-			return err
-		})
+		b.running, err = b.s.session.conn.driver.(backupSource).NewBackup(dsn(b.copy.part, modeCopy))
 	}
 	if err != nil {
 		removeDatabase(b.copy.part)
@@ -88,10 +85,6 @@ func (i *Idle) Backup(path string) (*Backup, error) {
 // backupSource is what the driver's connection can do beside database/sql.
 type backupSource interface {
 	NewBackup(target string) (*sqlite.Backup, error)
-}
-
-func (b *Backup) with(do func(backupSource) error) error {
-	return b.s.session.conn.Raw(func(c any) error { return do(c.(backupSource)) })
 }
 
 // Step copies some pages. It gives the copy when that was the last of them, and
@@ -108,10 +101,7 @@ func (b *Backup) step(most int32) (*Copy, error) {
 		err = b.s.fault("backup")
 	}
 	if err == nil {
-		err = b.with(func(backupSource) (err error) {
-			more, err = b.running.Step(most)
-			return err
-		})
+		more, err = b.running.Step(most)
 	}
 	pages, left := b.running.PageCount(), b.running.Remaining()
 	if err == nil && more && pages-left < b.copied {
@@ -176,7 +166,7 @@ func (b *Backup) Abandon(why error) {
 }
 
 func (b *Backup) release() error {
-	err := b.with(func(backupSource) error { return b.running.Finish() })
+	err := b.running.Finish()
 	b.running, b.s.backup = nil, nil
 	return err
 }
@@ -265,7 +255,7 @@ func (c *Copy) Publish(ctx context.Context, nowMs int64) (err error) {
 	}
 	var finding string
 	if err == nil {
-		err = s.conn.QueryRowContext(ctx, fmt.Sprintf("PRAGMA quick_check(%d)", quickCheckFindings)).Scan(&finding)
+		finding, err = firstFinding(ctx, s)
 	}
 	if err = also(err, s.close()); err == nil {
 		err = ctx.Err()

@@ -1,6 +1,9 @@
 package store
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // quickCheckBytes bounds the check at opening: larger files take seconds, and
 // then minutes, in which nothing is served.
@@ -12,11 +15,17 @@ const quickCheckFindings = 1
 // quickCheck has SQLite look through the structure of the file. It does not
 // see a bit flipped inside a value: rows have no checksum here.
 func quickCheck(s *session) error {
-	finding, err := s.text(fmt.Sprintf("PRAGMA quick_check(%d)", quickCheckFindings))
+	finding, err := firstFinding(context.Background(), s)
 	if err == nil && finding != "ok" {
 		err = fmt.Errorf("%s (%w)", finding, Corrupt)
 	}
 	return err
+}
+
+// firstFinding is "ok" where there is none.
+func firstFinding(ctx context.Context, s *session) (finding string, err error) {
+	err = s.oneUntil(ctx, fmt.Sprintf("PRAGMA quick_check(%d)", quickCheckFindings), nil, &finding)
+	return finding, err
 }
 
 // tooLargeToCheck says so in words, "" if the file is small enough.

@@ -80,8 +80,9 @@ func (c *connection) exec(query string, args ...any) (changed int64, err error) 
 }
 
 // query runs one statement and hands each row to scan before it returns. An error
-// of scan stops it and comes back as it is, in stopped.
-func (c *connection) query(query string, args []any, scan func(scan func(dest ...any) error) error) (stopped, err error) {
+// of scan stops it and comes back as it is, in stopped. When ctx ends, so does the
+// statement; inside a transaction that would end the turn.
+func (c *connection) query(ctx context.Context, query string, args []any, scan func(scan func(dest ...any) error) error) (stopped, err error) {
 	stmt, err := c.prepared(query)
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (c *connection) query(query string, args []any, scan func(scan func(dest ..
 	if err := c.bind(args); err != nil {
 		return nil, err
 	}
-	rows, err := stmt.(driver.StmtQueryContext).QueryContext(context.Background(), c.args)
+	rows, err := stmt.(driver.StmtQueryContext).QueryContext(ctx, c.args)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -139,8 +140,13 @@ func (s *session) assertSettings(d Durability, journal string) error {
 
 // one reads the only row of a result.
 func (s *session) one(query string, args []any, dest ...any) error {
+	return s.oneUntil(context.Background(), query, args, dest...)
+}
+
+// oneUntil is one with an end.
+func (s *session) oneUntil(ctx context.Context, query string, args []any, dest ...any) error {
 	rows := 0
-	stopped, err := s.conn.query(query, args, func(scan func(...any) error) error {
+	stopped, err := s.conn.query(ctx, query, args, func(scan func(...any) error) error {
 		rows++
 		return scan(dest...)
 	})
@@ -169,7 +175,7 @@ func (s *session) number(query string, args ...any) (int64, error) {
 // pairs reads a bounded result of two text columns.
 func (s *session) pairs(query string) ([][2]string, error) {
 	var all [][2]string
-	stopped, err := s.conn.query(query, nil, func(scan func(...any) error) error {
+	stopped, err := s.conn.query(context.Background(), query, nil, func(scan func(...any) error) error {
 		var pair [2]string
 		err := scan(&pair[0], &pair[1])
 		all = append(all, pair)

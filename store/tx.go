@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -103,7 +104,7 @@ func (t *Tx) Query(query string, args []any, scan func(scan func(dest ...any) er
 	if err := t.usable("query"); err != nil {
 		return err
 	}
-	stopped, err := t.s.session.conn.query(query, args, scan)
+	stopped, err := t.s.session.conn.query(context.Background(), query, args, scan)
 	if stopped != nil {
 		return also(stopped, t.fail("query", err))
 	}
