@@ -1,9 +1,6 @@
 package store
 
-import (
-	"encoding/json"
-	"strings"
-)
+import "encoding/json"
 
 // HistoryRow is one terminal row of task_runs, as cron writes it.
 type HistoryRow struct {
@@ -33,93 +30,23 @@ func InsertHistory(t *Tx, r HistoryRow) error {
 	return err
 }
 
-// HistoryFilter selects history rows. Text filters look into detail_json,
-// which no index covers: they examine rows one by one.
-type HistoryFilter struct {
-	JobID            string
-	RunID            string // the public id
-	AgentID          string
-	Statuses         []string
-	DeliveryStatuses []string
-	Query            string
-	// JobIDs of jobs whose name matches Query: their rows match too.
-	JobIDs []string
-}
-
-// HistoryPage reads one page and counts all matches.
-func HistoryPage(t *Tx, f HistoryFilter, ascending bool, limit, offset int) (details []HistoryRow, total int, err error) {
-	where, args := f.where(t.StoreKey())
-	err = t.Query(`SELECT count(*) FROM task_runs WHERE `+where, args,
-		func(scan func(...any) error) error { return scan(&total) })
-	if err != nil || total <= offset {
-		return nil, total, err
-	}
-	dir := "DESC"
-	if ascending {
-		dir = "ASC"
-	}
-	err = t.Query(`SELECT task_id, source_id, status, coalesce(started_at, created_at),
-		coalesce(ended_at, last_event_at, created_at), coalesce(error, ''), coalesce(terminal_summary, ''), coalesce(detail_json, '{}')
-		FROM task_runs WHERE `+where+` ORDER BY ended_at `+dir+`, created_at `+dir+`, task_id `+dir+` LIMIT ? OFFSET ?`,
-		append(args, limit, offset),
-		func(scan func(...any) error) error {
-			var r HistoryRow
-			var detail string
-			err := scan(&r.TaskID, &r.JobID, &r.Status, &r.StartedAtMs, &r.EndedAtMs, &r.Error, &r.Summary, &detail)
-			r.Detail = json.RawMessage(detail)
-			details = append(details, r)
-			return err
+// HistoryOfRun finds the newest row of one run by its public id. It looks at the
+// job's rows from an instant on, at most limit of them: a run ends no earlier
+// than it was asked for.
+func HistoryOfRun(t *Tx, jobID, runID string, fromMs int64, limit int) (e HistoryEntry, found bool, err error) {
+	m := newMatcher(t, HistoryFilter{JobID: jobID, RunID: runID})
+	err = t.Query(`SELECT ended_at, coalesce(agent_id, ''), coalesce(detail_json, '{}') FROM task_runs
+		WHERE runtime = 'cron' AND source_id = ? AND ended_at >= ? ORDER BY ended_at, created_at, task_id LIMIT ?`,
+		[]any{jobID, fromMs, limit}, func(scan func(...any) error) error {
+			var endedAtMs int64
+			var agent, detail string
+			if err := scan(&endedAtMs, &agent, &detail); err != nil || !m.row(jobID, agent, []byte(detail)) {
+				return err
+			}
+			e, found = HistoryEntry{JobID: jobID, EndedAtMs: endedAtMs, Detail: json.RawMessage(detail)}, true
+			return nil
 		})
-	return details, total, err
-}
-
-// where renders the filter. Only constants enter the text; values are bound.
-func (f *HistoryFilter) where(storeKey string) (string, []any) {
-	var b strings.Builder
-	args := []any{storeKey}
-	b.WriteString(`runtime = 'cron' AND ended_at IS NOT NULL AND detail_json ->> '$.kind' = 'cron-run'
-		AND detail_json ->> '$.storeKey' = ?`)
-	and := func(text string, values ...any) {
-		b.WriteString(" AND " + text)
-		args = append(args, values...)
-	}
-	if f.JobID != "" {
-		and(`source_id = ?`, f.JobID)
-	}
-	if f.RunID != "" {
-		and(`detail_json ->> '$.runId' = ?`, f.RunID)
-	}
-	if f.AgentID != "" {
-		and(`agent_id = ?`, f.AgentID)
-	}
-	in := func(expr string, values []string) {
-		if len(values) > 0 {
-			and(expr+` IN (SELECT value FROM json_each(?))`, list(values))
-		}
-	}
-	in(`detail_json ->> '$.status'`, f.Statuses)
-	in(`coalesce(detail_json ->> '$.deliveryStatus', 'not-requested')`, f.DeliveryStatuses)
-	if f.Query != "" {
-		text := `(instr(lower(coalesce(detail_json ->> '$.summary', '') || ' ' || coalesce(detail_json ->> '$.error', '') || ' ' ||
-			coalesce(detail_json ->> '$.errorReason', '') || ' ' || coalesce(detail_json ->> '$.diagnostics', '') || ' ' || source_id), ?) > 0`
-		values := []any{strings.ToLower(f.Query)}
-		if len(f.JobIDs) > 0 {
-			text += ` OR source_id IN (SELECT value FROM json_each(?))`
-			values = append(values, list(f.JobIDs))
-		}
-		and(text+`)`, values...)
-	}
-	return b.String(), args
-}
-
-// list is a list of texts as one bound value: however long it is, the query's
-// text stays the same.
-func list(values []string) string {
-	raw, err := json.Marshal(values)
-	if err != nil {
-		panic("store: texts can be encoded: " + err.Error())
-	}
-	return string(raw)
+	return e, found, err
 }
 
 // HasHistory reports whether a job ever finished a run that is still kept.

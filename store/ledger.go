@@ -246,7 +246,6 @@ func SetMeta(t *Tx, key, value string) error {
 
 // Expiry bounds one look of retention.
 type Expiry struct {
-	NowMs      int64 // history rows whose cleanup time is behind it go
 	BeforeMs   int64 // events, decisions and request keys older than this go
 	KeepEvents int64 // and events beyond so many
 	LastSeq    int64
@@ -268,9 +267,6 @@ func Expire(t *Tx, e Expiry) (removed int64, more bool, err error) {
 			WHERE at_ms < ?)`, []any{e.Limit, e.BeforeMs}},
 		{`DELETE FROM rota_requests WHERE seq IN (SELECT seq FROM (SELECT seq, at_ms FROM rota_requests ORDER BY seq LIMIT ?)
 			WHERE at_ms < ?)`, []any{e.Limit, e.BeforeMs}},
-		{`DELETE FROM task_runs WHERE task_id IN (SELECT task_id FROM (SELECT task_id, cleanup_after FROM task_runs
-			WHERE runtime = 'cron' AND ended_at < ? ORDER BY ended_at LIMIT ?) WHERE cleanup_after < ?)`,
-			[]any{e.NowMs, e.Limit, e.NowMs}},
 	} {
 		n, err := t.Exec(d.query, d.args...)
 		if err != nil {
@@ -282,21 +278,14 @@ func Expire(t *Tx, e Expiry) (removed int64, more bool, err error) {
 	return removed, more, nil
 }
 
-// TrimJob keeps the newest finished receipts and history rows of a job and
-// says how many it removed, at most limit of each. Receipts of a time that has
-// not come, left by a clock that was ahead, count as the oldest.
-func TrimJob(t *Tx, jobID string, nowMs int64, receipts, rows, limit int) (removed int64, err error) {
-	removed, err = t.Exec(`DELETE FROM cron_run_receipts WHERE receipt_id IN (
+// TrimReceipts keeps the newest finished receipts of a job and says how many it
+// removed, at most limit. Receipts of a time that has not come, left by a clock
+// that was ahead, count as the oldest.
+func TrimReceipts(t *Tx, jobID string, nowMs int64, keep, limit int) (removed int64, err error) {
+	return t.Exec(`DELETE FROM cron_run_receipts WHERE receipt_id IN (
 		SELECT receipt_id FROM cron_run_receipts
 		WHERE store_key = ? AND job_id = ? AND status <> 'running'
-		ORDER BY started_at_ms > ?, started_at_ms DESC, receipt_id DESC LIMIT ? OFFSET ?)`, t.StoreKey(), jobID, nowMs, limit, receipts)
-	if err != nil {
-		return removed, err
-	}
-	more, err := t.Exec(`DELETE FROM task_runs WHERE task_id IN (
-		SELECT task_id FROM task_runs WHERE runtime = 'cron' AND source_id = ? AND ended_at IS NOT NULL
-		ORDER BY ended_at DESC, created_at DESC, task_id DESC LIMIT ? OFFSET ?)`, jobID, limit, rows)
-	return max(removed, more), err
+		ORDER BY started_at_ms > ?, started_at_ms DESC, receipt_id DESC LIMIT ? OFFSET ?)`, t.StoreKey(), jobID, nowMs, limit, keep)
 }
 
 // ExpireOrphans looks at limit receipts from a place in the table on and removes

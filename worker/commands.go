@@ -177,7 +177,8 @@ func (w *Worker) Events(ctx context.Context, q EventsQuery) ([]Event, error) {
 	return ask[[]Event](ctx, w, q)
 }
 
-// handle applies one command. Every command of the catalogue is here once.
+// handle applies one command. Every command of the catalogue is here once, save
+// RunsQuery, which is no part of a turn (search.go).
 func (t *turn) handle(command any) (any, error) {
 	switch c := command.(type) {
 	case AddJob:
@@ -192,8 +193,6 @@ func (t *turn) handle(command any) (any, error) {
 		return t.stopRun(c)
 	case ApplyJobs:
 		return t.applyJobs(c)
-	case RunsQuery:
-		return t.readRuns(c)
 	case WhyQuery:
 		return t.readWhy(c)
 	case EventsQuery:
@@ -206,7 +205,7 @@ func (t *turn) handle(command any) (any, error) {
 // are refused.
 func isRead(command any) bool {
 	switch command.(type) {
-	case RunsQuery, WhyQuery, EventsQuery:
+	case WhyQuery, EventsQuery:
 		return true
 	}
 	return false

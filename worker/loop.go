@@ -16,14 +16,23 @@ type batch struct {
 	refused  []error // outcomes that the rules refused; told after the commit
 }
 
-// turn takes what waits and does one transaction with it. more says that the
+// turn does what waits, and then a slice of the searches. more says that the
 // next turn should start at once. The error is final.
+func (w *Worker) turn() (more bool, err error) {
+	if more, err = w.transact(); err != nil {
+		return false, err
+	}
+	searching, err := w.slice()
+	return more || searching, err
+}
+
+// transact takes what waits and does one transaction with it.
 //
 // After a failed turn nothing is tried until the hold is over. On a full disk
 // reads go on meanwhile and writes are refused; when the hold is over, one turn
 // with the outcomes, or with nothing but a note, finds out whether there is
 // space again.
-func (w *Worker) turn() (more bool, err error) {
+func (w *Worker) transact() (more bool, err error) {
 	now := w.now()
 	holding := now.monoMs < w.trouble.untilMs
 	if holding && !w.trouble.full {
@@ -36,7 +45,7 @@ func (w *Worker) turn() (more bool, err error) {
 		b.outcomes = w.outcomes.take(outcomesPerTurn)
 	}
 	if !probe {
-		b.calls = w.commands.take(commandsPerTurn)
+		b.calls = w.searches.accept(w.commands.take(commandsPerTurn))
 	}
 	duty := !w.trouble.full && w.dutyWaits(now)
 	if len(b.outcomes) == 0 && len(b.calls) == 0 && !w.stale && !duty && !probe {
@@ -92,7 +101,12 @@ func (w *Worker) dutyWaits(now instant) bool {
 		return true
 	}
 	key, _, ok := w.st.due.Min()
-	return ok && key.deadlineMs <= now.wallMs || w.placeFree() || now.monoMs >= w.retainDueMonoMs
+	return ok && key.deadlineMs <= now.wallMs || w.placeFree() || w.retentionDue(now.monoMs)
+}
+
+// retentionDue: nothing is removed while it is being counted.
+func (w *Worker) retentionDue(nowMonoMs int64) bool {
+	return nowMonoMs >= w.retainDueMonoMs && w.st.totals.known
 }
 
 func (w *Worker) placeFree() bool {
@@ -118,7 +132,7 @@ func (w *Worker) duties(t *turn) (more bool, err error) {
 	if err := t.activateQueued(); err != nil {
 		return false, err
 	}
-	if t.monoMs < w.retainDueMonoMs {
+	if !w.retentionDue(t.monoMs) {
 		return more, nil
 	}
 	trims, err := t.retain()

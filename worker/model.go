@@ -23,7 +23,8 @@ type state struct {
 	byRun  tree[string, *Run]      // open runs by public id
 	// grown are jobs whose receipts and history grew since retention looked:
 	// trimming each run's own would double what a busy turn writes.
-	grown tree[string, struct{}]
+	grown  tree[string, struct{}]
+	totals historyTotals
 	// orphansFrom is where retention looks on for receipts of removed jobs.
 	orphansFrom int64
 	// late are jobs whose missed slots wait for a decision.
@@ -48,6 +49,7 @@ func newState() state {
 		sent:   newTree[string, *Run](strings.Compare),
 		byRun:  newTree[string, *Run](strings.Compare),
 		grown:  newTree[string, struct{}](strings.Compare),
+		totals: newHistoryTotals(),
 	}
 }
 

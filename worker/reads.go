@@ -10,43 +10,6 @@ import (
 	"github.com/rota-scheduler/rota/store/rawjson"
 )
 
-// readRuns reads a page of history.
-func (t *turn) readRuns(q RunsQuery) (RunsPage, error) {
-	page := RunsPage{Offset: q.Offset, Known: true}
-	f := store.HistoryFilter{JobID: q.JobID, RunID: q.RunID, AgentID: q.AgentID, Statuses: q.Statuses,
-		DeliveryStatuses: q.DeliveryStatuses, Query: q.Query}
-	if q.Query != "" {
-		for j := range t.eachJob() {
-			if strings.Contains(strings.ToLower(j.Name), strings.ToLower(q.Query)) {
-				f.JobIDs = append(f.JobIDs, j.ID)
-			}
-		}
-	}
-	if f.JobID == "" && q.RunID != "" {
-		f.JobID = jobOfRun(q.RunID) // an index instead of a scan
-	}
-	rows, total, err := store.HistoryPage(t.tx, f, q.Ascending, q.Limit, q.Offset)
-	if err != nil {
-		return page, err
-	}
-	if page.Total = total; q.Offset > total {
-		page.Offset = total
-	}
-	for _, r := range rows {
-		name := ""
-		if j, ok := t.st.jobs.Get(r.JobID); ok {
-			name = j.Name
-		}
-		page.Entries = append(page.Entries, wireEntry(r.JobID, r.EndedAtMs, r.Detail, name))
-	}
-	if q.JobID != "" && total == 0 {
-		if _, ok := t.st.jobs.Get(q.JobID); !ok {
-			page.Known, err = store.HasHistory(t.tx, q.JobID)
-		}
-	}
-	return page, err
-}
-
 // jobOfRun finds the job that a public run id names, "" when it names none.
 func jobOfRun(runID string) string {
 	if k := store.ParseRunKey(runID); k.Kind != "" {
@@ -111,6 +74,10 @@ func endOfCommit(rows []store.EventRow) int {
 	}
 	return 0
 }
+
+// whyRows is how many of a job's history rows are looked at for the end of a
+// slot's run, from its start on, or from the slot on where the receipt is gone.
+const whyRows = 512
 
 // readWhy explains one slot of a job: what the ledger says of it, and where it
 // says nothing, why not.
@@ -232,9 +199,13 @@ func (t *turn) whyRan(j *Job, slotMs int64) ([]Decision, error) {
 		all = append(all, t.at(RuleDue, rec.StartedAtMs, map[string]any{"runId": rec.ID, "status": rec.Status}))
 	}
 	// The history outlives the receipt.
-	rows, _, err := store.HistoryPage(t.tx, store.HistoryFilter{JobID: j.ID, RunID: id}, false, 1, 0)
-	for _, r := range rows {
-		all = append(all, Decision{string(RuleFinished), rules[RuleFinished].Verdict, wireEntry(j.ID, r.EndedAtMs, r.Detail, j.Name), r.EndedAtMs, 0})
+	fromMs := slotMs
+	if ok {
+		fromMs = rec.StartedAtMs
+	}
+	e, found, err := store.HistoryOfRun(t.tx, j.ID, id, fromMs, whyRows)
+	if found {
+		all = append(all, Decision{string(RuleFinished), rules[RuleFinished].Verdict, wireEntry(j.ID, e.EndedAtMs, e.Detail, j.Name), e.EndedAtMs, 0})
 	}
 	if mark := j.consumed().N; len(all) > 0 && slotMs > t.now && slotMs <= mark {
 		all = append(all, t.verdict(RuleWaitsClock, map[string]any{"consumedMs": mark}))

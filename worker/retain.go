@@ -16,22 +16,34 @@ const jobsTrimmed = 32
 func (t *turn) retain() (more bool, err error) {
 	days := int64(t.cfg.DecisionDays) * dayMs
 	removed, more, err := store.Expire(t.tx, store.Expiry{
-		NowMs: t.now, BeforeMs: t.now - days, KeepEvents: int64(t.cfg.Events), LastSeq: t.st.seq, Limit: perTurn,
+		BeforeMs: t.now - days, KeepEvents: int64(t.cfg.Events), LastSeq: t.st.seq, Limit: perTurn,
 	})
 	if err != nil {
 		return false, err
 	}
+	expired, by, err := store.ExpireHistory(t.tx, t.now, perTurn)
+	if err != nil {
+		return false, err
+	}
+	t.st.totals = t.st.totals.addAll(t.edit, by, -1)
+	removed += expired
+	more = more || expired == perTurn
 	for range jobsTrimmed {
 		id, _, ok := t.st.grown.Min()
 		if !ok {
 			break
 		}
-		n, err := store.TrimJob(t.tx, id, t.now, t.id.receiptsKept, t.cfg.HistoryRowsPerJob, perTurn)
+		receipts, err := store.TrimReceipts(t.tx, id, t.now, t.id.receiptsKept, perTurn)
 		if err != nil {
 			return false, err
 		}
-		removed += n
-		if n < perTurn {
+		rows, by, err := store.TrimHistory(t.tx, id, t.cfg.HistoryRowsPerJob, perTurn)
+		if err != nil {
+			return false, err
+		}
+		t.st.totals = t.st.totals.addAll(t.edit, by, -1)
+		removed += receipts + rows
+		if max(receipts, rows) < perTurn {
 			t.st.grown = t.st.grown.Delete(t.edit, id)
 		}
 	}

@@ -67,13 +67,14 @@ type Worker struct {
 	saturation            saturation
 
 	// What follows belongs to the goroutine of Run.
-	st      state
-	careful bool // tests: every turn gives its messages savepoints, see turn.apply
-	cfg     *Config
-	stale   bool // cfg is installed and the jobs are not built by it yet
-	seen    seenClock
-	trouble trouble
-	commits int // since the log was last looked at
+	st       state
+	careful  bool // tests: every turn gives its messages savepoints, see turn.apply
+	cfg      *Config
+	stale    bool // cfg is installed and the jobs are not built by it yet
+	seen     seenClock
+	trouble  trouble
+	commits  int // since the log was last looked at
+	searches searches
 	// retainDueMonoMs is when retention looks next: monotonic, so that a wall
 	// clock that steps back does not stop it.
 	retainDueMonoMs int64
@@ -83,6 +84,8 @@ type Worker struct {
 type call struct {
 	command any
 	reply   chan answer // buffered by one
+	// givenUp is closed when nobody waits for the answer any more; nil is never.
+	givenUp <-chan struct{}
 }
 
 type answer struct {
@@ -111,6 +114,7 @@ func New(o Options) *Worker {
 		done:     make(chan struct{}),
 		launcher: make(chan struct{}),
 		st:       newState(),
+		searches: searches{rows: sliceRowsFirst},
 		cfg:      forFile(&cfg, o.Store),
 	}
 	w.pushed.Store(&cfg)
@@ -126,7 +130,7 @@ func (w *Worker) Ready() <-chan struct{} { return w.ready }
 
 // Stats counts what the worker has done since New.
 type Stats struct {
-	Turns   int64 // transactions begun
+	Turns   int64 // transactions begun, without those that only read history
 	Commits int64 // of these, committed: what costs a sync each
 	// Saturation is the share of the last ten to twenty seconds that the loop
 	// worked and did not wait, from 0 to 1. Near 1 answers begin to queue.
@@ -199,13 +203,14 @@ func (w *Worker) progress(p Progress) {
 }
 
 // ask puts a command into the lane and waits for its answer, or for the
-// caller's own deadline: a command given up on may still be applied.
+// caller's own deadline: a command given up on may still be applied, and a search
+// ends.
 func ask[T any](ctx context.Context, w *Worker, command any) (T, error) {
 	var none T
 	if w.stopping.Load() {
 		return none, errStopping()
 	}
-	c := &call{command: command, reply: make(chan answer, 1)}
+	c := &call{command: command, reply: make(chan answer, 1), givenUp: ctx.Done()}
 	if !w.commands.put(c) {
 		return none, &job.Error{Code: job.CodeOverloaded, Op: "command", Message: "too many commands are waiting", Hint: "try again in a moment"}
 	}
@@ -272,6 +277,7 @@ func (w *Worker) finish() {
 	for _, c := range w.commands.take(0) {
 		c.reply <- answer{err: errStopping()}
 	}
+	w.searches.end(errStopping())
 	w.feed.close()
 }
 

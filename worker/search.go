@@ -1,0 +1,233 @@
+package worker
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/rota-scheduler/rota/store"
+	"github.com/rota-scheduler/rota/worker/job"
+)
+
+// Bounds of reading history. Between two turns there is at most one slice, which
+// reads a bounded number of rows for all that wait; a search goes on from slice
+// to slice, so that a slot that comes due waits for one slice and no more.
+const (
+	searchesWaiting = 256
+	// sliceMs is what a slice should take. How many rows that is depends on
+	// their size and on the disk, so the bound follows what the slice before
+	// took: the clock is read around a slice, never within it.
+	sliceMs        = 2
+	sliceRowsFirst = 128
+	sliceRowsMin   = 32
+	sliceRowsMax   = 1024
+	// shareMin is the least that one search gets of a slice.
+	shareMin = 16
+)
+
+// searches are the reads of history under way, and the count of all history
+// that each start makes.
+type searches struct {
+	waiting []*search // in turn: the first goes on next
+	count   *store.HistoryCount
+	rows    int // what the next slice may read
+}
+
+// search is one read of history. It sees the jobs as they were when it began.
+type search struct {
+	call  *call
+	query RunsQuery
+	jobs  tree[string, *Job]
+	scan  *store.HistoryScan // nil before its first slice
+	page  RunsPage
+}
+
+// accept takes the reads of history out of a turn's commands: they need nothing
+// of its transaction. It answers those that are too many.
+func (s *searches) accept(calls []*call) (others []*call) {
+	others = calls[:0]
+	for _, c := range calls {
+		q, ok := c.command.(RunsQuery)
+		switch {
+		case !ok:
+			others = append(others, c)
+		case len(s.waiting) >= searchesWaiting:
+			c.reply <- answer{err: &job.Error{Code: job.CodeOverloaded, Op: "cron.runs", Message: "too many searches of the history are waiting", Hint: "try again in a moment"}}
+		default:
+			s.waiting = append(s.waiting, &search{call: c, query: q})
+		}
+	}
+	return others
+}
+
+func (s *searches) calls() []*call {
+	var all []*call
+	for _, q := range s.waiting {
+		all = append(all, q.call)
+	}
+	return all
+}
+
+// end answers all of them with an error.
+func (s *searches) end(err error) {
+	for _, c := range s.calls() {
+		c.reply <- answer{err: err}
+	}
+	s.waiting = nil
+}
+
+// slice goes on with what reads history, in a transaction of its own that
+// writes nothing. more says that there is something left to read now.
+func (w *Worker) slice() (more bool, err error) {
+	s := &w.searches
+	if w.stopping.Load() {
+		s.end(errStopping())
+		return false, nil
+	}
+	beganMs := w.clock.MonoMs()
+	if len(s.waiting) == 0 && w.st.totals.known || beganMs < w.trouble.untilMs && !w.trouble.full {
+		return false, nil
+	}
+	tx, err := w.store.Begin()
+	if err == nil {
+		err = errors.Join(w.read(tx, s.rows), tx.Rollback())
+	}
+	if err != nil { // as with a turn: those that wait are told, and there is a hold
+		b := batch{calls: s.calls()}
+		s.waiting = nil
+		return false, w.failed(&b, err, nil)
+	}
+	s.rows = rowsAfter(s.rows, w.clock.MonoMs()-beganMs)
+	return len(s.waiting) > 0 || !w.st.totals.known, nil
+}
+
+// rowsAfter is what a slice may read after one that took so long.
+func rowsAfter(rows int, tookMs int64) int {
+	switch {
+	case tookMs > sliceMs:
+		rows /= 2
+	case tookMs < sliceMs:
+		rows += rows / 8
+	}
+	return min(max(rows, sliceRowsMin), sliceRowsMax)
+}
+
+// read spends budget rows on everything that reads, a share at a time. Its error
+// ends the transaction.
+func (w *Worker) read(tx *store.Tx, budget int) error {
+	s := &w.searches
+	share := max(shareMin, budget/(len(s.waiting)+1))
+	if !w.st.totals.known {
+		if err := w.countHistory(tx, share); err != nil {
+			return err
+		}
+		budget -= share
+	}
+	for budget > 0 && len(s.waiting) > 0 {
+		q := s.waiting[0]
+		spent, done, err := w.goOn(tx, q, min(share, budget))
+		if err != nil && store.EndsTurn(err) {
+			return err
+		}
+		s.waiting = s.waiting[1:]
+		switch {
+		case err != nil:
+			q.call.reply <- answer{err: storageError(err)}
+		case !done:
+			s.waiting = append(s.waiting, q)
+		}
+		budget -= max(1, spent)
+	}
+	return nil
+}
+
+// goOn does the next piece of one search, and answers it when it is done.
+func (w *Worker) goOn(tx *store.Tx, q *search, budget int) (spent int, done bool, err error) {
+	select {
+	case <-q.call.givenUp:
+		return 0, true, nil
+	default:
+	}
+	if q.scan == nil {
+		if err := w.begin(tx, q); err != nil {
+			return 0, false, err
+		}
+	}
+	if spent, err = q.scan.Slice(tx, budget); err != nil {
+		return spent, false, err
+	}
+	for _, e := range q.scan.Page[len(q.page.Entries):] {
+		q.page.Entries = append(q.page.Entries, wireEntry(e.JobID, e.EndedAtMs, e.Detail, q.nameOf(e.JobID)))
+	}
+	if !q.scan.Done {
+		return spent, false, nil
+	}
+	q.page.Total, q.page.Known = q.scan.Total, true
+	q.page.Offset = min(q.query.Offset, q.page.Total)
+	if _, exists := q.jobs.Get(q.query.JobID); q.query.JobID != "" && q.page.Total == 0 && !exists {
+		if q.page.Known, err = store.HasHistory(tx, q.query.JobID); err != nil {
+			return spent, false, err
+		}
+	}
+	q.call.reply <- answer{value: q.page}
+	return spent, true, nil
+}
+
+// begin makes a query a scan of the rows that are there now.
+func (w *Worker) begin(tx *store.Tx, q *search) (err error) {
+	q.jobs = w.st.jobs
+	f := store.HistoryFilter{JobID: q.query.JobID, RunID: q.query.RunID, AgentID: q.query.AgentID, Statuses: q.query.Statuses,
+		DeliveryStatuses: q.query.DeliveryStatuses, Query: q.query.Query, Named: q.named()}
+	total := -1
+	if f.RunID == "" && f.AgentID == "" && len(f.Statuses) == 0 && len(f.DeliveryStatuses) == 0 && f.Query == "" {
+		total = w.st.totals.of(f.JobID)
+	}
+	if f.JobID == "" && f.RunID != "" {
+		f.JobID = jobOfRun(f.RunID) // its rows alone
+	}
+	q.scan, err = store.NewHistoryScan(tx, f, q.query.Ascending, q.query.Limit, q.query.Offset, total)
+	return err
+}
+
+func (q *search) nameOf(jobID string) string {
+	if j, ok := q.jobs.Get(jobID); ok {
+		return j.Name
+	}
+	return ""
+}
+
+// named says of a job whether the text is in its name; each job is looked at
+// once.
+func (q *search) named() func(jobID string) bool {
+	text, known := strings.ToLower(q.query.Query), map[string]bool{}
+	return func(jobID string) bool {
+		is, ok := known[jobID]
+		if !ok {
+			is = strings.Contains(strings.ToLower(q.nameOf(jobID)), text)
+			known[jobID] = is
+		}
+		return is
+	}
+}
+
+// countHistory goes on with the count of this start. Runs that end meanwhile are
+// added by their turns, and retention waits for the end of it.
+func (w *Worker) countHistory(tx *store.Tx, budget int) (err error) {
+	s := &w.searches
+	totals := w.st.totals
+	if s.count == nil {
+		if s.count, err = store.NewHistoryCount(tx); err != nil {
+			return err
+		}
+		totals = newHistoryTotals() // what recovery recorded is among the rows
+	}
+	counted, err := s.count.Slice(tx, budget)
+	if err != nil {
+		return err
+	}
+	totals = totals.addAll(new(edit), counted, 1)
+	if s.count.Done {
+		totals.known, s.count = true, nil
+	}
+	w.st.totals = totals
+	return nil
+}
