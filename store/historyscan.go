@@ -48,7 +48,8 @@ type historyKey struct {
 	taskID                 string
 }
 
-// What a slice may do is counted in rows read. To pass an entry of the index
+// What a slice may do is counted in rows read. Rows that were added since the
+// start are not counted: they are passed in the index. To pass an entry of the index
 // costs a fiftieth of that; pricing it higher keeps a slice short also where the
 // index is not in memory. A row of the page is read and handed on, which is
 // twice the work.

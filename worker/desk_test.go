@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -265,12 +266,30 @@ func (d *desk) checkMemory() {
 		}
 		t.putRun(r)
 	}
+	if total := d.w.st.totals; total.known {
+		if file, err := rowsOf(tx, `SELECT source_id || ' ' || count(*) FROM task_runs GROUP BY source_id ORDER BY source_id`); err != nil || !slices.Equal(file, total.lines()) {
+			d.t.Fatalf("history rows in the file %v, in memory %v, %v", file, total.lines(), err)
+		}
+	}
 	if err := tx.Rollback(); err != nil {
 		d.t.Fatal(err)
 	}
 	if file, memory := sketch(&t.st), sketch(&d.w.st); file != memory {
 		d.t.Fatalf("memory differs from the file\nfile:\n%s\nmemory:\n%s", file, memory)
 	}
+}
+
+// lines are the totals of a file as text, one line a job.
+func (h historyTotals) lines() (all []string) {
+	sum := 0
+	for jobID, n := range h.byJob.All() {
+		all = append(all, fmt.Sprintf("%s %d", jobID, n))
+		sum += n
+	}
+	if sum != h.all {
+		all = append(all, fmt.Sprintf("of %d", h.all))
+	}
+	return all
 }
 
 // sketch is the part of a state that the file determines.

@@ -30,9 +30,10 @@
 //
 // # Caveats
 //
-// A command that its caller gave up on may still be applied. A history search
-// reads rows one by one within a turn; a page is bounded, the search is not yet.
-// A sleep is seen where monotonic time stands still during it, as on Linux and
+// A command that its caller gave up on may still be applied. A search of history
+// looks at rows one by one, a few hundred between two turns: over millions it
+// takes its time, and delays what is due by one such slice. Its answer is as of
+// its start. A sleep is seen where monotonic time stands still during it, as on Linux and
 // macOS; where it goes on, slots that passed are requested late, as due. After a
 // clock was corrected by more than three hours, history written before still
 // carries the wrong times.
@@ -51,6 +52,7 @@
 //	retime               deadlines after other zones, rules or programs
 //	edit, reschedule, manual, jobsfile, reads   the commands
 //	backup               a copy of the file, made between turns
+//	search, totals       reading history a slice at a time; how much there is
 //	commands, launch     what host and launcher exchange with the worker
 //	rules, event         the catalogues that leave the process
 //	model, tree          what is remembered, as values that a turn can drop

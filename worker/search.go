@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/rota-scheduler/rota/store"
@@ -39,6 +40,7 @@ type search struct {
 	jobs  tree[string, *Job]
 	scan  *store.HistoryScan // nil before its first slice
 	page  RunsPage
+	err   error
 }
 
 // accept takes the reads of history out of a turn's commands: they need nothing
@@ -75,6 +77,18 @@ func (s *searches) end(err error) {
 	s.waiting = nil
 }
 
+// dropGivenUp forgets the searches whose callers have gone.
+func (s *searches) dropGivenUp() {
+	s.waiting = slices.DeleteFunc(s.waiting, func(q *search) bool {
+		select {
+		case <-q.call.givenUp:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
 // slice goes on with what reads history, in a transaction of its own that
 // writes nothing. more says that there is something left to read now.
 func (w *Worker) slice() (more bool, err error) {
@@ -83,18 +97,25 @@ func (w *Worker) slice() (more bool, err error) {
 		s.end(errStopping())
 		return false, nil
 	}
+	s.dropGivenUp()
 	beganMs := w.clock.MonoMs()
 	if len(s.waiting) == 0 && w.st.totals.known || beganMs < w.trouble.untilMs && !w.trouble.full {
 		return false, nil
 	}
+	var done []*search
 	tx, err := w.store.Begin()
 	if err == nil {
-		err = errors.Join(w.read(tx, s.rows), tx.Rollback())
+		done, err = w.read(tx, s.rows)
+		err = errors.Join(err, tx.Rollback())
 	}
 	if err != nil { // as with a turn: those that wait are told, and there is a hold
+		s.waiting = append(done, s.waiting...)
 		b := batch{calls: s.calls()}
 		s.waiting = nil
 		return false, w.failed(&b, err, nil)
+	}
+	for _, q := range done {
+		q.call.reply <- answer{q.page, q.err}
 	}
 	s.rows = rowsAfter(s.rows, w.clock.MonoMs()-beganMs)
 	return len(s.waiting) > 0 || !w.st.totals.known, nil
@@ -111,65 +132,59 @@ func rowsAfter(rows int, tookMs int64) int {
 	return min(max(rows, sliceRowsMin), sliceRowsMax)
 }
 
-// read spends budget rows on everything that reads, a share at a time. Its error
-// ends the transaction.
-func (w *Worker) read(tx *store.Tx, budget int) error {
+// read spends budget rows on everything that reads, a share at a time, and gives
+// the searches that are done. Its error ends the transaction.
+func (w *Worker) read(tx *store.Tx, budget int) (done []*search, err error) {
 	s := &w.searches
 	share := max(shareMin, budget/(len(s.waiting)+1))
 	if !w.st.totals.known {
 		if err := w.countHistory(tx, share); err != nil {
-			return err
+			return nil, err
 		}
 		budget -= share
 	}
 	for budget > 0 && len(s.waiting) > 0 {
 		q := s.waiting[0]
-		spent, done, err := w.goOn(tx, q, min(share, budget))
+		spent, err := w.goOn(tx, q, min(share, budget))
 		if err != nil && store.EndsTurn(err) {
-			return err
+			return done, err
 		}
 		s.waiting = s.waiting[1:]
-		switch {
-		case err != nil:
-			q.call.reply <- answer{err: storageError(err)}
-		case !done:
+		if err != nil {
+			q.err = storageError(err)
+		}
+		if err != nil || q.scan.Done {
+			done = append(done, q)
+		} else {
 			s.waiting = append(s.waiting, q)
 		}
 		budget -= max(1, spent)
 	}
-	return nil
+	return done, nil
 }
 
-// goOn does the next piece of one search, and answers it when it is done.
-func (w *Worker) goOn(tx *store.Tx, q *search, budget int) (spent int, done bool, err error) {
-	select {
-	case <-q.call.givenUp:
-		return 0, true, nil
-	default:
-	}
+// goOn does the next piece of one search.
+func (w *Worker) goOn(tx *store.Tx, q *search, budget int) (spent int, err error) {
 	if q.scan == nil {
 		if err := w.begin(tx, q); err != nil {
-			return 0, false, err
+			return 0, err
 		}
 	}
 	if spent, err = q.scan.Slice(tx, budget); err != nil {
-		return spent, false, err
+		return spent, err
 	}
 	for _, e := range q.scan.Page[len(q.page.Entries):] {
 		q.page.Entries = append(q.page.Entries, wireEntry(e.JobID, e.EndedAtMs, e.Detail, q.nameOf(e.JobID)))
 	}
 	if !q.scan.Done {
-		return spent, false, nil
+		return spent, nil
 	}
 	q.page.Total, q.page.Known = q.scan.Total, true
 	q.page.Offset = min(q.query.Offset, q.page.Total)
 	if _, exists := q.jobs.Get(q.query.JobID); q.query.JobID != "" && q.page.Total == 0 && !exists {
-		if q.page.Known, err = store.HasHistory(tx, q.query.JobID); err != nil {
-			return spent, false, err
-		}
+		q.page.Known, err = store.HasHistory(tx, q.query.JobID)
 	}
-	q.call.reply <- answer{value: q.page}
-	return spent, true, nil
+	return spent, err
 }
 
 // begin makes a query a scan of the rows that are there now.
@@ -222,6 +237,7 @@ func (w *Worker) countHistory(tx *store.Tx, budget int) (err error) {
 	}
 	counted, err := s.count.Slice(tx, budget)
 	if err != nil {
+		s.count = nil // it begins anew: what this slice would have counted is not known
 		return err
 	}
 	totals = totals.addAll(new(edit), counted, 1)

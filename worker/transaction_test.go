@@ -25,14 +25,14 @@ const modulePath = "github.com/rota-scheduler/rota"
 
 // transactionBegins are the functions that open a transaction. Another one
 // belongs here, and what it does inside belongs to transactionRoots.
-var transactionBegins = []string{"worker.(*Worker).attempt", "worker.(*Worker).readBack", "worker.(*Worker).start"}
+var transactionBegins = []string{"worker.(*Worker).attempt", "worker.(*Worker).readBack", "worker.(*Worker).slice", "worker.(*Worker).start"}
 
 // transactionClosures are the functions whose last argument runs in a transaction.
 var transactionClosures = []string{"worker.(*Worker).commitTurn", "worker.(*Worker).attempt", "worker.(*Worker).startTurn"}
 
 // transactionRoots is what runs in one beside those closures and the methods of turn.
 var transactionRoots = []string{
-	"worker.(*Worker).applyBatch", "worker.(*Worker).duties", "worker.(*Worker).closedTo", "worker.load", "worker.openRuns",
+	"worker.(*Worker).applyBatch", "worker.(*Worker).duties", "worker.(*Worker).closedTo", "worker.(*Worker).read", "worker.load", "worker.openRuns",
 	"store.Meta", "store.LastSeq", "store.(*Store).Begin", "store.(*Tx).Commit", "store.(*Tx).Rollback",
 }
 
