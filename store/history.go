@@ -35,12 +35,12 @@ func InsertHistory(t *Tx, r HistoryRow) error {
 // than it was asked for.
 func HistoryOfRun(t *Tx, jobID, runID string, fromMs int64, limit int) (e HistoryEntry, found bool, err error) {
 	m := newMatcher(t, HistoryFilter{JobID: jobID, RunID: runID})
-	err = t.Query(`SELECT ended_at, coalesce(agent_id, ''), coalesce(detail_json, '{}') FROM task_runs
+	err = t.Query(`SELECT ended_at, coalesce(detail_json, '{}') FROM task_runs
 		WHERE runtime = 'cron' AND source_id = ? AND ended_at >= ? ORDER BY ended_at, created_at, task_id LIMIT ?`,
 		[]any{jobID, fromMs, limit}, func(scan func(...any) error) error {
 			var endedAtMs int64
-			var agent, detail string
-			if err := scan(&endedAtMs, &agent, &detail); err != nil || !m.row(jobID, agent, []byte(detail)) {
+			var detail string
+			if err := scan(&endedAtMs, &detail); err != nil || !m.row(jobID, []byte(detail)) {
 				return err
 			}
 			e, found = HistoryEntry{JobID: jobID, EndedAtMs: endedAtMs, Detail: json.RawMessage(detail)}, true

@@ -30,9 +30,9 @@ type matcher struct {
 	storeKey string
 	everyRow bool // nothing needs to be tested
 	query    string
-	// word is the longest run of letters and digits of the query. Every way to
-	// write a text as JSON leaves these as they are, except for \u.
-	word      []byte
+	// words are the runs of letters and digits of the query. Every way to write a
+	// text as JSON leaves these as they are, except for \u.
+	words     []string
 	plainRun  bool   // and so it is with the whole of RunID
 	lowercase []byte // reused from row to row
 }
@@ -41,11 +41,7 @@ func newMatcher(t *Tx, f HistoryFilter) matcher {
 	m := matcher{HistoryFilter: f, storeKey: t.StoreKey(), query: strings.ToLower(f.Query)}
 	m.everyRow = t.s.Made() && f.RunID == "" && f.AgentID == "" && f.Query == "" &&
 		len(f.Statuses) == 0 && len(f.DeliveryStatuses) == 0
-	for _, word := range strings.FieldsFunc(m.query, func(r rune) bool { return !isPlain(r) }) {
-		if len(word) > len(m.word) {
-			m.word = []byte(word)
-		}
-	}
+	m.words = strings.FieldsFunc(m.query, func(r rune) bool { return !isPlain(r) })
 	m.plainRun = !strings.ContainsFunc(f.RunID, func(r rune) bool { return !isPlain(r) && !strings.ContainsRune("-_.:", r) })
 	return m
 }
@@ -54,12 +50,13 @@ func isPlain(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 }
 
-// row reports whether one row matches.
-func (m *matcher) row(jobID, agentID string, detail []byte) bool {
+// row reports whether one row matches. The agent is a column and left to the
+// query.
+func (m *matcher) row(jobID string, detail []byte) bool {
 	if m.everyRow {
 		return true
 	}
-	if jobID == "" || m.AgentID != "" && agentID != m.AgentID {
+	if jobID == "" {
 		return false
 	}
 	if m.RunID != "" && m.plainRun && !bytes.Contains(detail, []byte(m.RunID)) && !bytes.Contains(detail, []byte(`\u`)) {
@@ -81,7 +78,7 @@ func (m *matcher) row(jobID, agentID string, detail []byte) bool {
 
 // mayHold is false for rows that certainly do not hold the query.
 func (m *matcher) mayHold(jobID string, detail []byte) bool {
-	if len(m.word) == 0 || bytes.Contains(detail, []byte(`\u`)) || bytes.Contains([]byte(strings.ToLower(jobID)), m.word) {
+	if len(m.words) == 0 || bytes.Contains(detail, []byte(`\u`)) {
 		return true
 	}
 	m.lowercase = append(m.lowercase[:0], detail...)
@@ -92,8 +89,15 @@ func (m *matcher) mayHold(jobID string, detail []byte) bool {
 		}
 		other |= c
 	}
-	// There are letters beyond ASCII whose lower case is in it.
-	return other >= utf8.RuneSelf || bytes.Contains(m.lowercase, m.word)
+	if other >= utf8.RuneSelf { // there are letters beyond ASCII whose lower case is in it
+		return true
+	}
+	for _, word := range m.words {
+		if !bytes.Contains(m.lowercase, []byte(word)) && !strings.Contains(strings.ToLower(jobID), word) {
+			return false
+		}
+	}
+	return true
 }
 
 // historyDetail is the part of a row's detail that filters ask about.
