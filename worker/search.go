@@ -245,5 +245,8 @@ func (w *Worker) countHistory(tx *store.Tx, budget int) (err error) {
 		totals.known, s.count = true, nil
 	}
 	w.st.totals = totals
+	if totals.known {
+		w.publishSnapshot()
+	}
 	return nil
 }
