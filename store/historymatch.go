@@ -33,8 +33,8 @@ type matcher struct {
 	// words are the runs of letters and digits of the query. Every way to write a
 	// text as JSON leaves these as they are, except for \u.
 	words     []string
-	plainRun  bool   // and so it is with the whole of RunID
-	lowercase []byte // reused from row to row
+	exact     [][]byte // one of these is in a row that matches: its run, or a status
+	lowercase []byte   // reused from row to row
 }
 
 func newMatcher(t *Tx, f HistoryFilter) matcher {
@@ -42,7 +42,15 @@ func newMatcher(t *Tx, f HistoryFilter) matcher {
 	m.everyRow = t.s.Made() && f.RunID == "" && f.AgentID == "" && f.Query == "" &&
 		len(f.Statuses) == 0 && len(f.DeliveryStatuses) == 0
 	m.words = strings.FieldsFunc(m.query, func(r rune) bool { return !isPlain(r) })
-	m.plainRun = !strings.ContainsFunc(f.RunID, func(r rune) bool { return !isPlain(r) && !strings.ContainsRune("-_.:", r) })
+	one := f.Statuses
+	if f.RunID != "" {
+		one = []string{f.RunID}
+	}
+	if !strings.ContainsFunc(strings.Join(one, ""), func(r rune) bool { return !isPlain(r) && !strings.ContainsRune("-_.:", r) }) {
+		for _, text := range one {
+			m.exact = append(m.exact, []byte(`"`+text+`"`))
+		}
+	}
 	return m
 }
 
@@ -59,7 +67,8 @@ func (m *matcher) row(jobID string, detail []byte) bool {
 	if jobID == "" {
 		return false
 	}
-	if m.RunID != "" && m.plainRun && !bytes.Contains(detail, []byte(m.RunID)) && !bytes.Contains(detail, []byte(`\u`)) {
+	if len(m.exact) > 0 && !slices.ContainsFunc(m.exact, func(text []byte) bool { return bytes.Contains(detail, text) }) &&
+		!bytes.Contains(detail, []byte(`\u`)) {
 		return false
 	}
 	named := m.query != "" && m.Named != nil && m.Named(jobID)
