@@ -146,7 +146,7 @@ func (c *conn) write() {
 
 // send queues a response; false means that the connection is gone.
 func (c *conn) send(res response) bool {
-	line, err := encodeFrame(res)
+	line, err := encodeResponse(res)
 	if err != nil {
 		c.h.opts.Log.Error("frame cannot be encoded", "err", err)
 		line, err = encodeFrame(response{Type: "res", ID: res.ID, Error: &WireError{Code: CodeUnavailable, Message: "Error: the answer cannot be encoded"}})

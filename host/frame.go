@@ -103,6 +103,25 @@ func encodeFrame(frame any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// encodeResponse is encodeFrame for responses. A payload that is JSON already and
+// stands on one line is taken as it is: a page of jobs is long, and was put
+// together from checked pieces.
+func encodeResponse(r response) ([]byte, error) {
+	raw, ok := r.Payload.(json.RawMessage)
+	if !ok || len(raw) == 0 || bytes.IndexByte(raw, '\n') >= 0 {
+		return encodeFrame(r)
+	}
+	r.Payload = nil
+	head, err := encodeFrame(r)
+	if err != nil {
+		return nil, err
+	}
+	head = bytes.TrimSuffix(head, []byte("}\n"))
+	line := make([]byte, 0, len(head)+len(raw)+16)
+	line = append(append(append(line, head...), `,"payload":`...), raw...)
+	return append(line, "}\n"...), nil
+}
+
 // encodeEvent is an event frame up to its number, which each connection counts
 // for itself. Its payload is encoded once for all of them.
 func encodeEvent(name string, payload any) ([]byte, error) {

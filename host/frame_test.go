@@ -2,7 +2,9 @@ package host
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -51,4 +53,26 @@ func FuzzFrame(f *testing.F) {
 			t.Fatalf("refused %q with %v", r.Params, err)
 		}
 	})
+}
+
+// A payload that is JSON already is sent as it is, and reads like any other.
+func TestResponseTakesJSONAsItIs(t *testing.T) {
+	for _, payload := range []string{`{"a":[1,"<é>"]}`, "{\"a\":\n[1]}", `null`, `[]`} {
+		r := response{Type: "res", ID: "1", OK: true, Payload: json.RawMessage(payload)}
+		line, err := encodeResponse(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(line, []byte("\n")); n != 1 || line[len(line)-1] != '\n' {
+			t.Errorf("%q is not one line: %q", payload, line)
+		}
+		var got, want map[string]any
+		plain, err := encodeFrame(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if json.Unmarshal(line, &got) != nil || json.Unmarshal(plain, &want) != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is sent as %s", payload, line)
+		}
+	}
 }

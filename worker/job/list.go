@@ -140,7 +140,7 @@ func List(all iter.Seq[Brief], row func(id string) (Row, bool), p ListParams) (j
 const pageBytes = 8 << 20
 
 func renderPage(page []Brief, row func(id string) (Row, bool), p *ListParams) (jobs, previews json.RawMessage, rendered int, err error) {
-	jobs = append(jobs, '[')
+	jobs = append(make([]byte, 0, min(len(page)<<10, pageBytes)), '[')
 	labels := make([]rawjson.Member, 0, len(page))
 	for i, b := range page {
 		r, _ := row(b.ID)

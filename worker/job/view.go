@@ -112,7 +112,8 @@ func publicEdits(r Row) (state json.RawMessage, edits []rawjson.Member, err erro
 			return nil, nil, err
 		}
 	}
-	edits = []rawjson.Member{{Key: "id", Value: quoteJSON(r.ID)}}
+	edits = make([]rawjson.Member, 0, 32)
+	edits = append(edits, rawjson.Member{Key: "id", Value: quoteJSON(r.ID)})
 	for _, key := range privateKeys {
 		edits = append(edits, rawjson.Member{Key: key})
 	}
