@@ -154,6 +154,12 @@ func assign(dest any, value driver.Value) bool {
 		default:
 			return false
 		}
+	case float64:
+		d, ok := dest.(*float64)
+		if ok {
+			*d = v
+		}
+		return ok
 	case string:
 		return assignText(dest, v)
 	case []byte:
@@ -165,9 +171,13 @@ func assign(dest any, value driver.Value) bool {
 }
 
 func assignText(dest any, text string) bool {
-	d, ok := dest.(*string)
-	if ok {
+	switch d := dest.(type) {
+	case *string:
 		*d = text
+	case *[]byte: // its room is used again
+		*d = append((*d)[:0], text...)
+	default:
+		return false
 	}
-	return ok
+	return true
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/json"
 	"math"
 )
@@ -118,8 +117,8 @@ func (s *HistoryScan) examine(t *Tx, limit int) error {
 	}
 	args := s.bind(s.newest, to.endedAtMs, to.createdAtMs, to.taskID, s.match.AgentID)
 	s.at, s.Done = to, !more
+	var detail []byte // of one row after the other
 	return t.Query(s.sql.rows, args, func(scan func(...any) error) error {
-		var detail sql.RawBytes // good until the next row
 		var e HistoryEntry
 		if err := scan(&e.JobID, &e.EndedAtMs, &detail); err != nil {
 			return err

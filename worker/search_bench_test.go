@@ -53,8 +53,8 @@ func longHistory(b *testing.B, path string, rows int) {
 	}
 }
 
-// serve runs a worker on a file by the real clock.
-func serve(b *testing.B, path string) (w *Worker, stop func()) {
+// serveHistory runs a worker on a file by the real clock.
+func serveHistory(b *testing.B, path string) (w *Worker, stop func()) {
 	s, err := store.Open(store.Options{Path: path, Durability: store.Normal, NowMs: time.Now().UnixMilli()})
 	if err != nil {
 		b.Fatal(err)
@@ -85,7 +85,7 @@ func BenchmarkHistory(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "rota.sqlite")
 	longHistory(b, path, rows)
 	began := time.Now()
-	w, stop := serve(b, path)
+	w, stop := serveHistory(b, path)
 	defer stop()
 	read := func(b *testing.B, q RunsQuery) RunsPage {
 		p, err := w.Runs(b.Context(), q)

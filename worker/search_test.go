@@ -93,7 +93,7 @@ func TestASlotIsRequestedBetweenTheSlicesOfASearch(t *testing.T) {
 	d.add("backups", everyHour)
 	search := d.asks(RunsQuery{Query: "Volume 13 ", Limit: 20, Offset: 100})
 	d.once()
-	d.nowMs = d.job("j").state.NextRunAtMs.N
+	d.nowMs = d.job("j").state().NextRunAtMs.N
 	d.once()
 	if len(d.launched) != 2 || len(search.reply) != 0 {
 		t.Fatalf("%d launches, %d answers", len(d.launched), len(search.reply))

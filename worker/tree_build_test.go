@@ -24,12 +24,12 @@ func TestTreeBuiltAtOnce(t *testing.T) {
 			at, there := slices.BinarySearch(keys, k)
 			switch {
 			case rng.IntN(2) == 0:
-				built = built.Delete(k)
+				built = built.Delete(new(edit), k)
 				if there {
 					keys = slices.Delete(keys, at, at+1)
 				}
 			case !there:
-				built = built.Put(k, -k)
+				built = built.Put(new(edit), k, -k)
 				keys = slices.Insert(keys, at, k)
 			}
 		}
