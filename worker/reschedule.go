@@ -100,12 +100,15 @@ func (t *turn) abandonPlan(was *Job, change job.Change) error {
 	return nil
 }
 
-// deadlineAfterEdit is the natural deadline of the new schedule behind a mark. Two cases are
-// not the plain one: enabling a job that is enabled keeps a deadline that has
+// deadlineAfterEdit is the natural deadline of the new schedule behind a mark. Three cases are
+// not the plain one: a one-shot that keeps its time keeps what it waits for, enabling a job that is enabled keeps a deadline that has
 // come, and enabling a failed one-shot again opens its slot again.
 func (t *turn) deadlineAfterEdit(was, j *Job, consumed store.Int, change job.Change) store.Int {
 	if dueMs, ok := was.NextRunMs(); ok && was.Enabled && !change.Schedule && dueMs <= t.now {
 		return store.Some(dueMs)
+	}
+	if j.timedOneShot() && was.Enabled && !change.Schedule {
+		return was.next() // its time is absolute: nothing else moves it, or the attempt it waits for
 	}
 	if next := deadlineOf(j.nextBehind(consumed, t.now)); next.Set {
 		return next
