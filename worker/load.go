@@ -54,7 +54,7 @@ func readJobs(tx *store.Tx, cfg *Config) ([]*Job, error) {
 	c := job.Compiler{DST: cfg.DST, Zone: cfg.Zone, Expressions: schedule.Expressions{}}
 	err := store.EachJob(tx, func(row store.JobRow) error {
 		j := readJob(row, &c)
-		j.keep(false)
+		j.kept = nil
 		jobs = append(jobs, j)
 		return nil
 	})

@@ -38,6 +38,7 @@ func (t *turn) runJob(c RunJob) (RunAnswer, error) {
 			return RunAnswer{RunID: rec.RequestRunID}, err // its key is forgotten, its receipt is not
 		}
 	}
+	j = t.atHand(j)
 	if why := j.unrunnable(); why != "" {
 		if j.SetAside != "" { // of its state only the count is ours to write
 			if err := t.noteScheduleError(j); err != nil {

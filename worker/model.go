@@ -112,7 +112,7 @@ type Job struct {
 	plan   []store.PlanRow   // missed slots that will be run late, in order of their start
 	retry  *store.Retry      // the next attempt after a failure; it stands while the deadline is its own
 	// kept is what was decoded of a job with an open run, whose end asks a lot of
-	// it. It is nil for all others.
+	// it. It is nil for all others, but within a turn that is at work on them.
 	kept *decodedJob
 
 	Enabled bool
@@ -170,12 +170,9 @@ func (j *Job) state() *store.State {
 	return store.ReadState(j.State)
 }
 
-// keep keeps what is decoded, or lets it go, before the job is shared.
-func (j *Job) keep(decoded bool) {
-	switch {
-	case !decoded:
-		j.kept = nil
-	case j.kept == nil || j.kept.def == nil || j.kept.state == nil:
+// decode keeps what the job says at hand.
+func (j *Job) decode() {
+	if j.kept == nil || j.kept.def == nil || j.kept.state == nil {
 		j.kept = &decodedJob{j.def(), j.state()}
 	}
 }

@@ -23,7 +23,11 @@ func (t *turn) step(r *Run, in Input, c *circumstance) error {
 	cell := life[r.Phase][in]
 	switch cell.Effect {
 	case DoRequest:
-		if why := t.unrunnable(r); why != "" {
+		j, ok := t.st.jobs.Get(r.JobID)
+		if !ok {
+			return errNoJob("request", r.JobID)
+		}
+		if why := t.atHand(j).unrunnable(); why != "" {
 			return t.step(r, InUnrunnable, &circumstance{reason: why})
 		}
 		return t.request(r)

@@ -46,7 +46,8 @@ type turn struct {
 	// the end of the turn.
 	touched []string
 	isTouch map[string]bool
-	wrote   bool // something beside touched state was written
+	decoded []string // jobs that may have something decoded at hand
+	wrote   bool     // something beside touched state was written
 	marks   marks
 }
 
@@ -196,9 +197,40 @@ func (t *turn) putJob(j *Job) *Job {
 	if j.inDue {
 		t.st.due = t.st.due.Put(t.edit, j.dueKey(), struct{}{})
 	}
-	j.keep(open != nil)
+	switch {
+	case open != nil:
+		j.decode()
+	case j.kept != nil:
+		t.decoded = append(t.decoded, j.ID)
+	}
 	t.st.jobs = t.st.jobs.Put(t.edit, j.ID, j)
 	return j
+}
+
+// atHand is a job with what it says decoded, for a turn that asks more than once.
+func (t *turn) atHand(j *Job) *Job {
+	if j.kept != nil && j.kept.def != nil && j.kept.state != nil {
+		return j
+	}
+	next := *j
+	next.decode()
+	t.decoded = append(t.decoded, j.ID)
+	t.st.jobs = t.st.jobs.Put(t.edit, j.ID, &next)
+	return &next
+}
+
+// letGo drops what was decoded of jobs without an open run. Their values were made
+// in this turn, and nobody else has them yet.
+func (t *turn) letGo() {
+	for _, id := range t.decoded {
+		if _, open := t.st.open.Get(id); open {
+			continue
+		}
+		if j, ok := t.st.jobs.Get(id); ok {
+			j.kept = nil
+		}
+	}
+	t.decoded = nil
 }
 
 // same reports whether two definitions are the same bytes in the same place:
