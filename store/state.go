@@ -158,44 +158,45 @@ func decodeInt(value []byte) Int {
 // EncodeState writes the difference between two states into the bytes the
 // first was read from. Where nothing differs it gives the same bytes.
 func EncodeState(raw []byte, was, is *State) ([]byte, error) {
-	var edits []rawjson.Member
+	// A busy turn encodes two states a run: what is small stays on the stack.
+	var room [32]rawjson.Member
+	var digits [256]byte
+	edits, text := room[:0], digits[:0]
 	for i := range stateFields {
 		f := &stateFields[i]
+		var value json.RawMessage // nil removes the key
 		switch {
 		case f.num != nil:
-			if a, b := *f.num(was), *f.num(is); a != b {
-				edits = append(edits, rawjson.Member{Key: f.key, Value: encodeInt(b)})
+			a, b := *f.num(was), *f.num(is)
+			if a == b {
+				continue
+			}
+			if b.Set {
+				from := len(text)
+				text = strconv.AppendInt(text, b.N, 10)
+				value = text[from:]
 			}
 		case f.str != nil:
-			if a, b := *f.str(was), *f.str(is); a != b {
-				text, err := encodeText(b)
-				if err != nil {
-					return nil, err
-				}
-				edits = append(edits, rawjson.Member{Key: f.key, Value: text})
+			a, b := *f.str(was), *f.str(is)
+			if a == b {
+				continue
+			}
+			if b != "" {
+				from := len(text)
+				text = rawjson.AppendString(text, b)
+				value = text[from:]
 			}
 		default:
-			if a, b := *f.raw(was), *f.raw(is); !bytes.Equal(a, b) {
-				edits = append(edits, rawjson.Member{Key: f.key, Value: b})
+			a, b := *f.raw(was), *f.raw(is)
+			if bytes.Equal(a, b) {
+				continue
 			}
+			value = b
 		}
+		edits = append(edits, rawjson.Member{Key: f.key, Value: value})
 	}
 	if len(edits) == 0 {
 		return raw, nil
 	}
 	return rawjson.Set(raw, edits...)
-}
-
-func encodeInt(n Int) json.RawMessage {
-	if !n.Set {
-		return nil
-	}
-	return strconv.AppendInt(nil, n.N, 10)
-}
-
-func encodeText(s string) (json.RawMessage, error) {
-	if s == "" {
-		return nil, nil
-	}
-	return rawjson.Encode(s)
 }

@@ -32,7 +32,8 @@ type Member struct {
 //
 // Two edits of one key are an error of the caller: the last one counts.
 func Set(object []byte, edits ...Member) ([]byte, error) {
-	spans, open, end, err := spansOf(object)
+	var room [32]span // on the stack: most objects have fewer members
+	spans, open, end, err := spansOf(object, room[:0])
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,11 @@ func Set(object []byte, edits ...Member) ([]byte, error) {
 		grown += len(e.Key) + len(e.Value) + 8
 	}
 	b := append(make([]byte, 0, len(object)+grown), object[:open+1]...)
-	written := make([]bool, len(edits))
+	var flags [32]bool
+	written := flags[:min(len(edits), len(flags))]
+	if len(edits) > len(flags) {
+		written = make([]bool, len(edits))
+	}
 	wrote := false
 	for _, s := range spans {
 		edit := editOf(edits, s.key)
@@ -159,8 +164,8 @@ type span struct {
 }
 
 // spansOf finds the members of an object, the place of its opening brace and
-// that of its closing one.
-func spansOf(object []byte) (spans []span, open, end int, err error) {
+// that of its closing one. It appends to spans.
+func spansOf(object []byte, spans []span) (_ []span, open, end int, err error) {
 	if !json.Valid(object) {
 		return nil, 0, 0, errNotObject
 	}
@@ -170,7 +175,6 @@ func spansOf(object []byte) (spans []span, open, end int, err error) {
 	}
 	open = s.at - 1
 	from := s.at
-	spans = make([]span, 0, 24)
 	for s.next() {
 		spans = append(spans, span{s.key, from, s.valueAt, s.valueEnd, s.at})
 		from = s.at + 1
