@@ -133,7 +133,7 @@ func distrustGrant(t *Tx, jobID string) error {
 // UpdateState is the runtime write: state alone.
 func UpdateState(t *Tx, jobID string, state json.RawMessage, atMs int64) error {
 	_, err := t.Exec(`UPDATE cron_jobs SET state_json = ?, runtime_updated_at_ms = ?
-		WHERE store_key = ? AND job_id = ?`, string(state), atMs, t.s.word(t.StoreKey()), jobID)
+		WHERE store_key = ? AND job_id = ?`, string(state), null(atMs), t.s.word(t.StoreKey()), jobID)
 	return err
 }
 

@@ -78,3 +78,15 @@ CREATE TABLE IF NOT EXISTS rota_requests (
   at_ms INTEGER NOT NULL,
   UNIQUE (job_id, key)
 ) STRICT;
+
+-- Runs of a moment that has not come yet, committed ahead of it as they will be
+-- when it comes: their receipt and their job's state stand in the cron tables
+-- already. None of them was handed out: that commit takes the row away. was_json
+-- and was_ms are what the job's state was before, so that a start puts it back.
+CREATE TABLE IF NOT EXISTS rota_armed (
+  n INTEGER PRIMARY KEY,
+  job_id TEXT NOT NULL,
+  receipt_id TEXT NOT NULL,
+  was_json TEXT NOT NULL,
+  was_ms INTEGER
+) STRICT;

@@ -17,4 +17,4 @@ var rotaTablesSQL string
 
 // rotaSchemaVersion is the shape of the rota_ tables, kept in rota_meta. A
 // file with a higher number is refused.
-const rotaSchemaVersion = 2
+const rotaSchemaVersion = 3

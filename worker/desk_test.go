@@ -140,8 +140,8 @@ func (d *desk) advance(by time.Duration) {
 	d.t.Helper()
 	for until := d.nowMs + by.Milliseconds(); d.nowMs < until; {
 		next := until
-		if key, _, ok := d.w.st.due.Min(); ok {
-			next = min(until, max(key.deadlineMs, d.nowMs))
+		if deadlineMs, ok := d.w.deadlineMs(instant{d.nowMs, d.monoMs}); ok {
+			next = min(until, max(deadlineMs, d.nowMs))
 		}
 		d.monoMs += next - d.nowMs
 		d.nowMs = next
@@ -244,6 +244,9 @@ func (d *desk) checkMemory() {
 	defer func() { d.looking = false }()
 	tx, err := d.w.store.Begin()
 	if err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := store.RestoreArmed(tx); err != nil {
 		d.t.Fatal(err)
 	}
 	fresh, err := load(tx, d.w.cfg)

@@ -162,6 +162,9 @@ func checkRevision(j *Job, expected string) error {
 // define writes a changed definition and lets the change act on the job's
 // deadline and on its open run.
 func (t *turn) define(was *Job, change job.Change, reason string) (*Job, error) {
+	if err := t.disarm(was.ID); err != nil {
+		return nil, err
+	}
 	var err error
 	if was.Enabled && change.Scheduling {
 		if was, err = t.passWait(was); err != nil { // by the old schedule
@@ -280,6 +283,9 @@ func withStatePatch(j *Job, patch json.RawMessage) (*Job, error) {
 func (t *turn) removeJob(c RemoveJob) (Removed, error) {
 	j, err := t.find("cron.remove", c.ID)
 	if err != nil {
+		return Removed{}, err
+	}
+	if err := t.disarm(j.ID); err != nil {
 		return Removed{}, err
 	}
 	var answer Removed

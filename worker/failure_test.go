@@ -51,6 +51,7 @@ func TestCommitFailureAtEachStep(t *testing.T) {
 func lifeWithFault(t *testing.T, point string, class store.ErrorClass, nth int, timed bool) (met bool) {
 	d := newDesk(t)
 	d.w.opt.TwoSteps = nth%2 == 0 // request and activation in one commit, and in two
+	d.w.careful = point == "savepoint"
 	d.add("j", everyHour)
 	commits, calls := 0, 0
 	armed := false

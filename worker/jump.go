@@ -18,6 +18,11 @@ import (
 // followClock acts on a change of wall time before anything else of the turn.
 func (t *turn) followClock(c clockChange) error {
 	t.followed = true
+	if c.behindMs > 0 || c.aheadMs > 0 {
+		if err := t.disarmAll(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case c.behindMs > 0:
 		return t.correctClock(c)

@@ -42,7 +42,11 @@ func (w *Worker) transact() (more bool, err error) {
 	w.install()
 	var b batch
 	if !holding {
-		b.outcomes = w.outcomes.take(outcomesPerTurn)
+		most := outcomesPerTurn
+		if w.firesNow(now) {
+			most = outcomesAside
+		}
+		b.outcomes = w.outcomes.take(most)
 	}
 	if !probe {
 		b.calls = w.searches.accept(w.commands.take(commandsPerTurn))
@@ -62,7 +66,7 @@ func (w *Worker) transact() (more bool, err error) {
 			}
 		}
 		if w.stale {
-			if err := t.rebuild(); err != nil {
+			if err := t.rebuild(); err != nil { // it puts back what is armed
 				return err
 			}
 		}
@@ -94,14 +98,17 @@ func (w *Worker) followsClock() bool {
 
 // dutyWaits reports whether the clock alone gives this turn something to do.
 func (w *Worker) dutyWaits(now instant) bool {
-	if w.stopping.Load() || w.store.Fenced() != "" {
+	if w.store.Fenced() != "" {
 		return false
+	}
+	if w.stopping.Load() {
+		return w.st.armed.Len() > 0
 	}
 	if w.seen.change(now) != (clockChange{}) || len(w.st.late.ids) > 0 {
 		return true
 	}
 	key, _, ok := w.st.due.Min()
-	return ok && key.deadlineMs <= now.wallMs || w.placeFree() || w.retentionDue(now.monoMs)
+	return ok && key.deadlineMs <= now.wallMs || w.placeFree() || w.armWaits(now) || w.retentionDue(now.monoMs)
 }
 
 // retentionDue: nothing is removed while it is being counted.
@@ -115,8 +122,11 @@ func (w *Worker) placeFree() bool {
 
 // duties are what a turn does after its messages, in fixed order, each bounded.
 func (w *Worker) duties(t *turn) (more bool, err error) {
-	if w.stopping.Load() || w.store.Fenced() != "" {
+	if w.store.Fenced() != "" {
 		return false, nil
+	}
+	if w.stopping.Load() {
+		return false, t.disarmAll()
 	}
 	if err = t.catchUpLate(); err != nil {
 		return false, err
@@ -131,6 +141,16 @@ func (w *Worker) duties(t *turn) (more bool, err error) {
 	}
 	if err := t.activateQueued(); err != nil {
 		return false, err
+	}
+	if w.armWaits(instant{t.now, t.monoMs}) {
+		was := t.st.armCount
+		crowd, err := t.arm(w.roomToArm())
+		if err != nil {
+			return false, err
+		}
+		if more = more || crowd; t.st.armCount == was {
+			w.armLookMonoMs = t.monoMs + armLookMs
+		}
 	}
 	if !w.retentionDue(t.monoMs) {
 		return more, nil

@@ -16,6 +16,7 @@ import (
 // goroutine; desk has the file, the clocks and the checks.
 type machine struct {
 	*desk
+	arms  bool
 	boot  int    // which boot of the machine
 	logID string // which launch log
 	log   []Logged
@@ -83,6 +84,9 @@ func (m *machine) start() error {
 		},
 	})
 	m.w.careful = m.boot%2 == 0 // both ways to apply messages
+	if m.arms {
+		m.w.crowd = 1 // every slot is armed ahead, where there is a place
+	}
 	return m.w.start()
 }
 
@@ -150,8 +154,8 @@ func (m *machine) advance(by time.Duration) {
 	m.t.Helper()
 	for until := m.nowMs + by.Milliseconds(); m.nowMs < until; {
 		nextMs := until
-		if key, _, ok := m.w.st.due.Min(); ok {
-			nextMs = min(until, max(key.deadlineMs, m.nowMs+1))
+		if deadlineMs, ok := m.w.deadlineMs(instant{m.nowMs, m.monoMs}); ok {
+			nextMs = min(until, max(deadlineMs, m.nowMs+1))
 		}
 		m.monoMs += nextMs - m.nowMs
 		m.nowMs = nextMs

@@ -38,6 +38,9 @@ func (t *turn) runJob(c RunJob) (RunAnswer, error) {
 			return RunAnswer{RunID: rec.RequestRunID}, err // its key is forgotten, its receipt is not
 		}
 	}
+	if err := t.disarm(j.ID); err != nil {
+		return RunAnswer{}, err
+	}
 	j = t.atHand(j)
 	if why := j.unrunnable(); why != "" {
 		if j.SetAside != "" { // of its state only the count is ours to write

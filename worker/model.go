@@ -21,6 +21,11 @@ type state struct {
 	active tree[string, *Run]      // active runs by receipt id: these hold places
 	sent   tree[string, *Run]      // delivering runs by receipt id
 	byRun  tree[string, *Run]      // open runs by public id
+	armed  tree[string, *armedRun] // by job id; see arm.go
+	// armedTo is the last deadline that was armed, armCount the last number of a
+	// row of theirs.
+	armedTo  dueKey
+	armCount int64
 	// grown are jobs whose receipts and history grew since retention looked:
 	// trimming each run's own would double what a busy turn writes.
 	grown  tree[string, struct{}]
@@ -48,6 +53,7 @@ func newState() state {
 		active: newTree[string, *Run](strings.Compare),
 		sent:   newTree[string, *Run](strings.Compare),
 		byRun:  newTree[string, *Run](strings.Compare),
+		armed:  newTree[string, *armedRun](strings.Compare),
 		grown:  newTree[string, struct{}](strings.Compare),
 		totals: newHistoryTotals(),
 	}

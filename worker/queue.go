@@ -14,12 +14,22 @@ const perTurn = 256
 // requestDue is the first duty: every deadline that has come becomes a request
 // or a decision. It reports whether deadlines are left over.
 func (t *turn) requestDue() (more bool, err error) {
-	for range perTurn {
+	for spent := 0; spent < dueBudget; {
 		key, _, ok := t.st.due.Min()
 		if !ok || key.deadlineMs > t.now {
 			return false, nil
 		}
 		j, _ := t.st.jobs.Get(key.job.ID)
+		if a, armed := t.st.armed.Get(j.ID); armed {
+			spent++
+			if done, err := t.fire(j, a); done || err != nil {
+				if err != nil {
+					return false, err
+				}
+				continue
+			}
+		}
+		spent += requestCost
 		open, isOpen := t.st.open.Get(key.job.ID)
 		if !isOpen {
 			open = t.timedRun(j)
@@ -111,6 +121,9 @@ func (t *turn) request(r *Run) error {
 
 // activateQueued is the second duty: requests become active while places are free.
 func (t *turn) activateQueued() error {
+	if err := t.handOutFired(); err != nil {
+		return err
+	}
 	for range perTurn {
 		if t.st.active.Len() >= t.cfg.MaxConcurrent {
 			return nil

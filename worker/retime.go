@@ -37,6 +37,9 @@ func (t *turn) noteTimeRules() (was string, err error) {
 // daylight-saving rule, and whether schedules fire at all. Turning them on is a
 // start: what passed meanwhile was missed.
 func (t *turn) rebuild() error {
+	if err := t.disarmAll(); err != nil {
+		return err
+	}
 	moved := 0
 	c := job.Compiler{DST: t.cfg.DST, Zone: t.cfg.Zone, Expressions: schedule.Expressions{}}
 	for j := range t.eachJob() {

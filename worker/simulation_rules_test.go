@@ -334,9 +334,10 @@ func (s *simulation) atRest() {
 		}
 	}
 	for _, query := range []string{
-		`SELECT 'receipt ' || receipt_id FROM cron_run_receipts WHERE status = 'running'`,
-		`SELECT 'marker ' || job_id || state_json FROM cron_jobs WHERE state_json ->> '$.queuedAtMs' IS NOT NULL
-			OR state_json ->> '$.runningAtMs' IS NOT NULL OR state_json ->> '$.runningReceiptId' IS NOT NULL`,
+		`SELECT 'receipt ' || receipt_id FROM cron_run_receipts WHERE status = 'running' AND receipt_id NOT IN (SELECT receipt_id FROM rota_armed)`,
+		`SELECT 'marker ' || job_id || state_json FROM cron_jobs WHERE (state_json ->> '$.queuedAtMs' IS NOT NULL
+			OR state_json ->> '$.runningAtMs' IS NOT NULL OR state_json ->> '$.runningReceiptId' IS NOT NULL)
+			AND job_id NOT IN (SELECT job_id FROM rota_armed)`,
 		`SELECT 'manual-due ' || job_id || detail FROM rota_slots WHERE rule = 'manual-due'
 			AND NOT EXISTS (SELECT 1 FROM task_runs WHERE detail_json ->> '$.runId' = rota_slots.detail ->> '$.runId')`,
 	} {

@@ -52,6 +52,7 @@ func newSimulation(t testing.TB, seed uint64) *simulation {
 	s.host.init()
 	s.launch.init()
 	s.rules.init()
+	s.m.arms = seed%2 == 1
 	c := &s.m.cfg
 	c.MaxConcurrent, c.CatchUpMaxImmediate, c.CatchUpStaggerMs = 3, 1, 30_000
 	c.ReceiptsPerJob = 4 // the mark, and not the receipts, keeps a slot from running twice

@@ -9,6 +9,9 @@ import (
 
 // start loads the model and settles what the last holder left, to the end.
 func (w *Worker) start() error {
+	if err := w.restoreArmed(); err != nil {
+		return err
+	}
 	tx, err := w.store.Begin()
 	if err != nil {
 		return err
@@ -43,6 +46,22 @@ func (w *Worker) start() error {
 		rc.logged[l.ReceiptID] = l
 	}
 	return w.recover(open, rc)
+}
+
+// restoreArmed puts back what was armed when the last holder ended.
+func (w *Worker) restoreArmed() error {
+	if w.store.Fenced() != "" {
+		return nil
+	}
+	tx, err := w.store.Begin()
+	if err != nil {
+		return err
+	}
+	n, err := store.RestoreArmed(tx)
+	if err != nil || n == 0 {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }
 
 // recover settles the open runs and then catches up, in bounded turns.

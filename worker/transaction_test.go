@@ -25,7 +25,7 @@ const modulePath = "github.com/rota-scheduler/rota"
 
 // transactionBegins are the functions that open a transaction. Another one
 // belongs here, and what it does inside belongs to transactionRoots.
-var transactionBegins = []string{"worker.(*Worker).attempt", "worker.(*Worker).readBack", "worker.(*Worker).slice", "worker.(*Worker).start"}
+var transactionBegins = []string{"worker.(*Worker).attempt", "worker.(*Worker).readBack", "worker.(*Worker).restoreArmed", "worker.(*Worker).slice", "worker.(*Worker).start"}
 
 // transactionClosures are the functions whose last argument runs in a transaction.
 var transactionClosures = []string{"worker.(*Worker).commitTurn", "worker.(*Worker).attempt", "worker.(*Worker).startTurn"}
@@ -33,7 +33,7 @@ var transactionClosures = []string{"worker.(*Worker).commitTurn", "worker.(*Work
 // transactionRoots is what runs in one beside those closures and the methods of turn.
 var transactionRoots = []string{
 	"worker.(*Worker).applyBatch", "worker.(*Worker).duties", "worker.(*Worker).closedTo", "worker.(*Worker).read", "worker.load", "worker.openRuns",
-	"store.Meta", "store.LastSeq", "store.(*Store).Begin", "store.(*Tx).Commit", "store.(*Tx).Rollback",
+	"store.Meta", "store.LastSeq", "store.RestoreArmed", "store.(*Store).Begin", "store.(*Tx).Commit", "store.(*Tx).Rollback",
 }
 
 // impliedMethods are called by the standard library where no call is to be seen.

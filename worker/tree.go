@@ -83,6 +83,21 @@ func (t tree[K, V]) Min() (key K, value V, ok bool) {
 	return n.key, n.value, true
 }
 
+// Nth is the key of the entry that i others come before.
+func (t tree[K, V]) Nth(i int) (key K, ok bool) {
+	for n := t.root; n != nil; {
+		switch l := n.left.len(); {
+		case i < l:
+			n = n.left
+		case i == l:
+			return n.key, true
+		default:
+			n, i = n.right, i-l-1
+		}
+	}
+	return key, false
+}
+
 // Put is the tree with key set to value.
 func (t tree[K, V]) Put(e *edit, key K, value V) tree[K, V] {
 	e.changes++

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/rota-scheduler/rota/store"
@@ -46,6 +47,8 @@ type turn struct {
 	// the end of the turn.
 	touched []string
 	isTouch map[string]bool
+	fired   []int64 // rows of rota_armed to take away
+	handOut []*armedRun
 	decoded []string // jobs that may have something decoded at hand
 	wrote   bool     // something beside touched state was written
 	marks   marks
@@ -59,12 +62,13 @@ type staging struct {
 	st             state
 	orders, events int
 	kept, touched  int
+	fired          int
 	wrote          bool
 	marks          marks
 }
 
 func (t *turn) stage() staging {
-	return staging{t.st, len(t.orders), len(t.events), t.kept, len(t.touched), t.wrote, t.marks}
+	return staging{t.st, len(t.orders), len(t.events), t.kept, len(t.touched), len(t.fired), t.wrote, t.marks}
 }
 
 func (t *turn) unstage(s staging) {
@@ -72,6 +76,7 @@ func (t *turn) unstage(s staging) {
 		delete(t.isTouch, id)
 	}
 	t.st, t.orders, t.events = s.st, t.orders[:s.orders], t.events[:s.events]
+	t.fired = t.fired[:s.fired]
 	t.kept, t.touched, t.wrote, t.marks = s.kept, t.touched[:s.touched], s.wrote, s.marks
 }
 
@@ -146,10 +151,16 @@ func (t *turn) touch(id string) {
 // flush writes the staged states: one UPDATE a job and turn, however many
 // transitions touched it.
 func (t *turn) flush() error {
+	if err := store.DeleteArmed(t.tx, t.fired); err != nil {
+		return err
+	}
 	for _, id := range t.touched {
 		j, ok := t.st.jobs.Get(id)
 		if !ok {
 			continue
+		}
+		if _, armed := t.st.armed.Get(id); armed {
+			return fmt.Errorf("job %s was changed while a run of it is armed", id)
 		}
 		if err := store.UpdateState(t.tx, id, j.State, j.RuntimeMs); err != nil {
 			return err

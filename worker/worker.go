@@ -67,14 +67,17 @@ type Worker struct {
 	saturation            saturation
 
 	// What follows belongs to the goroutine of Run.
-	st       state
-	careful  bool // tests: every turn gives its messages savepoints, see turn.apply
-	cfg      *Config
-	stale    bool // cfg is installed and the jobs are not built by it yet
-	seen     seenClock
-	trouble  trouble
-	commits  int // since the log was last looked at
-	searches searches
+	st    state
+	crowd int // armCrowd, but in tests
+	// armLookMonoMs is when arming looks next, after a look that found nothing.
+	armLookMonoMs int64
+	careful       bool // tests: every turn gives its messages savepoints, see turn.apply
+	cfg           *Config
+	stale         bool // cfg is installed and the jobs are not built by it yet
+	seen          seenClock
+	trouble       trouble
+	commits       int // since the log was last looked at
+	searches      searches
 	// retainDueMonoMs is when retention looks next: monotonic, so that a wall
 	// clock that steps back does not stop it.
 	retainDueMonoMs int64
@@ -114,6 +117,7 @@ func New(o Options) *Worker {
 		done:     make(chan struct{}),
 		launcher: make(chan struct{}),
 		st:       newState(),
+		crowd:    armCrowd,
 		searches: searches{rows: sliceRowsFirst},
 		cfg:      forFile(&cfg, o.Store),
 	}
@@ -256,6 +260,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			w.stopping.Store(true)
+			if w.st.armed.Len() > 0 && w.trouble.attempts == 0 {
+				continue // the next turn puts them back; after a failure the next start does
+			}
 			if w.stopped() {
 				return nil
 			}
@@ -317,8 +324,10 @@ func (w *Worker) takeBack() (any bool) {
 func (w *Worker) sleep(ctx context.Context) {
 	waitMs := int64(recheckMs)
 	// While nothing may fire, a deadline that has passed is no reason to wake.
-	if key, _, ok := w.st.due.Min(); ok && !w.stopping.Load() && w.store.Fenced() == "" {
-		waitMs = min(waitMs, max(0, key.deadlineMs-w.clock.WallMs()))
+	if now := w.now(); !w.stopping.Load() && w.store.Fenced() == "" {
+		if deadlineMs, ok := w.deadlineMs(now); ok {
+			waitMs = min(waitMs, max(0, deadlineMs-now.wallMs))
+		}
 	}
 	commands, outcomes := w.commands.ready, w.outcomes.ready
 	if holdMs := w.trouble.untilMs - w.clock.MonoMs(); holdMs > 0 {
@@ -344,6 +353,17 @@ func (w *Worker) sleep(ctx context.Context) {
 	case <-fired:
 	case <-stop:
 	}
+}
+
+// deadlineMs is the wall time at which the clock alone gives the next turn
+// something to do; ok is false where nothing is scheduled.
+func (w *Worker) deadlineMs(now instant) (ms int64, ok bool) {
+	key, _, ok := w.st.due.Min()
+	ms = key.deadlineMs
+	if atMs, crowd := w.armAtMs(); crowd {
+		ms = min(ms, max(atMs, now.wallMs+w.armLookMonoMs-now.monoMs))
+	}
+	return ms, ok
 }
 
 // launcherDone is Port.Done's signal while the worker is stopping; before
