@@ -126,11 +126,13 @@ func parseManual(parts []json.RawMessage) RunKey {
 
 // InternalRunID is task_runs.run_id: how history joins to receipts.
 func InternalRunID(jobID string, startedAtMs int64, receiptID, publicID string) string {
-	id := "cron:" + jobID + ":" + strconv.FormatInt(startedAtMs, 10) + ":" + receiptID
+	b := append(make([]byte, 0, 320), "cron:"...)
+	b = strconv.AppendInt(append(append(b, jobID...), ':'), startedAtMs, 10)
+	b = append(append(b, ':'), receiptID...)
 	if publicID != "" {
-		id += ":" + publicID
+		b = append(append(b, ':'), publicID...)
 	}
-	return id
+	return string(b)
 }
 
 // TaskID is the key of a history row: made from the run, so that the same end
@@ -138,10 +140,18 @@ func InternalRunID(jobID string, startedAtMs int64, receiptID, publicID string) 
 // the rows of one time share the pages of its index. nth tells rows of one
 // receipt and millisecond apart.
 func TaskID(receiptID string, runAtMs, nth int64) string {
-	sum := sha256.Sum256([]byte(receiptID + "\x00" + strconv.FormatInt(runAtMs, 10) + "\x00" + strconv.FormatInt(nth, 10)))
+	text := append(append(make([]byte, 0, 320), receiptID...), 0)
+	text = append(strconv.AppendInt(text, runAtMs, 10), 0)
+	sum := sha256.Sum256(strconv.AppendInt(text, nth, 10))
 	binary.BigEndian.PutUint64(sum[:8], uint64(runAtMs)<<16|uint64(sum[6])<<8|uint64(sum[7]))
 	sum[6] = sum[6]&0x0f | 0x70
 	sum[8] = sum[8]&0x3f | 0x80
-	h := hex.EncodeToString(sum[:16])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:32]
+	var id [36]byte
+	hex.Encode(id[:8], sum[:4])
+	hex.Encode(id[9:13], sum[4:6])
+	hex.Encode(id[14:18], sum[6:8])
+	hex.Encode(id[19:23], sum[8:10])
+	hex.Encode(id[24:], sum[10:16])
+	id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
+	return string(id[:])
 }

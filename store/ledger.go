@@ -99,9 +99,13 @@ func InsertEvents(t *Tx, events []EventRow) error {
 			n, query = eventsAtOnce, insertEvents
 		}
 		for i := range n {
-			e := &events[i]
-			copy(args[8*i:], []any{e.Seq, e.AtMs, t.s.word(e.Kind), orNull(e.JobID), orNull(e.RunID),
-				null(e.SlotMs), t.s.wordOrNull(e.Status), orNull(string(e.Detail))})
+			e, row := &events[i], args[8*i:8*i+8]
+			row[0], row[1], row[2] = e.Seq, e.AtMs, t.s.word(e.Kind)
+			if i > 0 && e.AtMs == events[i-1].AtMs {
+				row[1] = args[8*i-7]
+			}
+			row[3], row[4] = orNull(e.JobID), orNull(e.RunID)
+			row[5], row[6], row[7] = null(e.SlotMs), t.s.wordOrNull(e.Status), orNull(string(e.Detail))
 		}
 		if _, err := t.Exec(query, args[:8*n]...); err != nil {
 			return err

@@ -134,7 +134,9 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 		public = r.RunID
 	}
 	t.wrote, t.marks.ended = true, true
-	t.st.grown = t.st.grown.Put(t.edit, r.JobID, struct{}{})
+	if _, known := t.st.grown.Get(r.JobID); !known {
+		t.st.grown = t.st.grown.Put(t.edit, r.JobID, struct{}{})
+	}
 	nth := int64(0)
 	if r.ActiveAtMs == 0 { // nothing ran: the same attempt may be refused again in this very millisecond
 		nth = t.st.seq
@@ -150,13 +152,9 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 	if err != nil {
 		return err
 	}
-	ref, err := rawjson.Encode(endRef{taskID, name})
-	if err != nil {
-		return err
-	}
 	t.st.totals = t.st.totals.add(t.edit, r.JobID, 1)
 	return t.emit(Event{Kind: EventFinished, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(e.Status),
-		Detail: wireEntry(r.JobID, endedAtMs, detail, name), stored: ref})
+		Detail: wireEntry(r.JobID, endedAtMs, detail, name), stored: endRef{taskID, name}.json()})
 }
 
 const dayMs = 86_400_000

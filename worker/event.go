@@ -60,6 +60,14 @@ type endRef struct {
 	JobName string `json:"jobName,omitempty"`
 }
 
+func (r endRef) json() json.RawMessage {
+	b := rawjson.AppendString(append(make([]byte, 0, 80), `{"task":`...), r.Task)
+	if r.JobName != "" {
+		b = rawjson.AppendString(append(b, `,"jobName":`...), r.JobName)
+	}
+	return append(b, '}')
+}
+
 // eventOf is a stored event as it was published. Where retention has taken the
 // history row of an end, what the event itself knows is left.
 func eventOf(r store.EventRow) Event {

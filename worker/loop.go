@@ -300,7 +300,7 @@ func (w *Worker) committed(t *turn, b *batch) {
 // leave is what happens after a commit and never before: snapshot, launches,
 // answers, events, in this order.
 func (w *Worker) leave(t *turn, b *batch) {
-	t.letGo()
+	t.letGo(&w.last)
 	w.st = t.st
 	w.stale = w.stale && !t.rebuilt
 	if t.followed {

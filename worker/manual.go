@@ -123,7 +123,7 @@ func (t *turn) takeSlot(jobID string, dueMs int64, runID string) error {
 
 // stopRun aborts an active run or skips a queued one.
 func (t *turn) stopRun(c StopRun) (struct{}, error) {
-	r, ok := t.st.byRun.Get(c.RunID)
+	r, ok := t.st.openRun(c.RunID)
 	if !ok {
 		return struct{}{}, refuse(job.CodeNotFound, "rota.stop", "no run "+c.RunID+" is open",
 			"rota cron runs shows how it ended")

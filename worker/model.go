@@ -20,7 +20,6 @@ type state struct {
 	queue  tree[queueKey, *Run]    // requested runs in picking order
 	active tree[string, *Run]      // active runs by receipt id: these hold places
 	sent   tree[string, *Run]      // delivering runs by receipt id
-	byRun  tree[string, *Run]      // open runs by public id
 	armed  tree[string, *armedRun] // by job id; see arm.go
 	// armedTo is the last deadline that was armed, armCount the last number of a
 	// row of theirs.
@@ -52,11 +51,25 @@ func newState() state {
 		queue:  newTree[queueKey, *Run](compareQueue),
 		active: newTree[string, *Run](strings.Compare),
 		sent:   newTree[string, *Run](strings.Compare),
-		byRun:  newTree[string, *Run](strings.Compare),
 		armed:  newTree[string, *armedRun](strings.Compare),
 		grown:  newTree[string, struct{}](strings.Compare),
 		totals: newHistoryTotals(),
 	}
+}
+
+// openRun finds an open run by its public id.
+func (s *state) openRun(runID string) (*Run, bool) {
+	jobID := jobOfRun(runID)
+	if jobID != "" {
+		r, ok := s.open.Get(jobID)
+		return r, ok && r.RunID == runID
+	}
+	for r := range s.open.Values() { // an id that names no job: another program's
+		if r.RunID == runID {
+			return r, true
+		}
+	}
+	return nil, false
 }
 
 // dueKey orders deadlines: oldest first, then the job order of the table.
@@ -118,7 +131,8 @@ type Job struct {
 	plan   []store.PlanRow   // missed slots that will be run late, in order of their start
 	retry  *store.Retry      // the next attempt after a failure; it stands while the deadline is its own
 	// kept is what was decoded of a job with an open run, whose end asks a lot of
-	// it. It is nil for all others, but within a turn that is at work on them.
+	// it, and of the jobs that ran last. It is nil for all others, but within a turn
+	// that is at work on them.
 	kept *decodedJob
 
 	Enabled bool
@@ -176,9 +190,12 @@ func (j *Job) state() *store.State {
 	return store.ReadState(j.State)
 }
 
+// atHand reports whether nothing of the job has to be decoded.
+func (j *Job) atHand() bool { return j.kept != nil && j.kept.def != nil && j.kept.state != nil }
+
 // decode keeps what the job says at hand.
 func (j *Job) decode() {
-	if j.kept == nil || j.kept.def == nil || j.kept.state == nil {
+	if !j.atHand() {
 		j.kept = &decodedJob{j.def(), j.state()}
 	}
 }

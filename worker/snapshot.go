@@ -24,7 +24,7 @@ func (s *Snapshot) Len() int { return s.st.jobs.Len() }
 func (s *Snapshot) Jobs() iter.Seq[*Job] { return s.st.jobs.Values() }
 
 // OpenRun finds a requested or active run by its public id.
-func (s *Snapshot) OpenRun(runID string) (*Run, bool) { return s.st.byRun.Get(runID) }
+func (s *Snapshot) OpenRun(runID string) (*Run, bool) { return s.st.openRun(runID) }
 
 // Counts are the runs that wait and the runs that are active.
 func (s *Snapshot) Counts() (requested, active int) { return s.st.queue.Len(), s.st.active.Len() }

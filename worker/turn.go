@@ -220,7 +220,7 @@ func (t *turn) putJob(j *Job) *Job {
 
 // atHand is a job with what it says decoded, for a turn that asks more than once.
 func (t *turn) atHand(j *Job) *Job {
-	if j.kept != nil && j.kept.def != nil && j.kept.state != nil {
+	if j.atHand() {
 		return j
 	}
 	next := *j
@@ -230,18 +230,55 @@ func (t *turn) atHand(j *Job) *Job {
 	return &next
 }
 
-// letGo drops what was decoded of jobs without an open run. Their values were made
-// in this turn, and nobody else has them yet.
-func (t *turn) letGo() {
+// letGo drops what was decoded of jobs without an open run, but of those that ran
+// last. Values made in this turn nobody else has yet; others are replaced.
+func (t *turn) letGo(last *lastRan) {
 	for _, id := range t.decoded {
 		if _, open := t.st.open.Get(id); open {
 			continue
 		}
-		if j, ok := t.st.jobs.Get(id); ok {
-			j.kept = nil
+		j, ok := t.st.jobs.Get(id)
+		if !ok || j.kept == nil {
+			continue
+		}
+		cold := last.note(id)
+		was, ok := t.st.jobs.Get(cold)
+		if _, open := t.st.open.Get(cold); ok && !open && was.kept != nil {
+			next := *was
+			next.kept = nil
+			t.st.jobs = t.st.jobs.Put(t.edit, cold, &next)
 		}
 	}
 	t.decoded = nil
+}
+
+// lastRan are the jobs that ran last: what is decoded of them stays at hand, for
+// those that run often. It is bounded, because decoded jobs are large.
+type lastRan struct {
+	known map[string]bool
+	ring  []string // the oldest is overwritten
+	next  int
+}
+
+const lastRanJobs = 1024
+
+// note adds a job and gives the one that it takes the place of, "" for none.
+func (l *lastRan) note(id string) (cold string) {
+	if l.known[id] {
+		return ""
+	}
+	if l.known == nil {
+		l.known = map[string]bool{}
+	}
+	l.known[id] = true
+	if len(l.ring) < lastRanJobs {
+		l.ring = append(l.ring, id)
+		return ""
+	}
+	cold, l.ring[l.next] = l.ring[l.next], id
+	l.next = (l.next + 1) % lastRanJobs
+	delete(l.known, cold)
+	return cold
 }
 
 // same reports whether two definitions are the same bytes in the same place:
@@ -258,10 +295,16 @@ func (t *turn) mayBeDue(j *Job, open *Run) bool {
 
 // reindex puts a job under the right deadline after its open run changed.
 func (t *turn) reindex(jobID string) {
-	if j, ok := t.st.jobs.Get(jobID); ok {
-		next := *j
-		t.putJob(&next)
+	j, ok := t.st.jobs.Get(jobID)
+	if !ok {
+		return
 	}
+	open, _ := t.st.open.Get(jobID)
+	if j.inDue == t.mayBeDue(j, open) && (open == nil || j.atHand()) {
+		return // nothing of it is another
+	}
+	next := *j
+	t.putJob(&next)
 }
 
 // dropJob forgets a job.
@@ -281,7 +324,6 @@ func (t *turn) putRun(r *Run) {
 	t.st.active = t.st.active.Delete(t.edit, r.ReceiptID)
 	t.st.sent = t.st.sent.Delete(t.edit, r.ReceiptID)
 	t.st.open = t.st.open.Delete(t.edit, r.JobID)
-	t.st.byRun = t.st.byRun.Delete(t.edit, r.RunID)
 	switch r.Phase {
 	case PhaseRequested:
 		t.st.queue = t.st.queue.Put(t.edit, r.order, r)
@@ -294,7 +336,6 @@ func (t *turn) putRun(r *Run) {
 		return
 	}
 	t.st.open = t.st.open.Put(t.edit, r.JobID, r)
-	t.st.byRun = t.st.byRun.Put(t.edit, r.RunID, r)
 	t.reindex(r.JobID)
 }
 

@@ -68,6 +68,7 @@ type Worker struct {
 
 	// What follows belongs to the goroutine of Run.
 	st    state
+	last  lastRan
 	crowd int // armCrowd, but in tests
 	// armLookMonoMs is when arming looks next, after a look that found nothing.
 	armLookMonoMs int64

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/rota-scheduler/rota/store/rawjson"
 )
@@ -89,25 +88,27 @@ func appendCanonical(b []byte, raw json.RawMessage, without ...string) []byte {
 }
 
 func appendSorted(b []byte, object []byte, without []string) []byte {
-	members := make([]rawjson.Member, 0, 16)
-	for key, value := range rawjson.Members(object) {
-		if !slices.Contains(without, key) {
-			members = append(members, rawjson.Member{Key: key, Value: value})
+	type member struct{ key, value []byte } // the object's own bytes
+	var room [24]member
+	members := room[:0]
+	for key, value := range rawjson.Fields(object) {
+		if !slices.ContainsFunc(without, func(w string) bool { return string(key) == w }) {
+			members = append(members, member{key, value})
 		}
 	}
-	slices.SortStableFunc(members, func(a, c rawjson.Member) int { return strings.Compare(a.Key, c.Key) })
+	slices.SortStableFunc(members, func(a, c member) int { return bytes.Compare(a.key, c.key) })
 	b = append(b, '{')
 	wrote := false
 	for i, m := range members {
-		if i+1 < len(members) && members[i+1].Key == m.Key {
+		if i+1 < len(members) && bytes.Equal(members[i+1].key, m.key) {
 			continue // given twice: the last one counts
 		}
 		if wrote {
 			b = append(b, ',')
 		}
 		wrote = true
-		b = append(rawjson.AppendString(b, m.Key), ':')
-		b = appendCanonical(b, m.Value)
+		b = append(rawjson.AppendString(b, string(m.key)), ':')
+		b = appendCanonical(b, m.value)
 	}
 	return append(b, '}')
 }
