@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/rota-scheduler/rota/worker"
@@ -206,7 +207,15 @@ type info struct {
 	Durability        string       `json:"durability,omitempty"`
 	Config            *ConfigState `json:"config,omitempty"`
 	Jobs              int          `json:"jobs"`
+	Loop              loopInfo     `json:"loop"`
 	Methods           []methodInfo `json:"methods"`
+}
+
+// loopInfo is how busy the worker's one goroutine is.
+type loopInfo struct {
+	Saturation float64 `json:"saturation"` // share of the last ten to twenty seconds that it worked
+	Turns      int64   `json:"turns"`      // transactions begun since the start
+	Commits    int64   `json:"commits"`    // of these, committed: each is a sync
 }
 
 type methodInfo struct {
@@ -222,6 +231,8 @@ func (h *Host) rotaInfo(_ context.Context, p params) (any, error) {
 	}
 	out := info{Version: h.opts.Version, ProcessInstanceID: h.opts.InstanceID, Socket: h.opts.SocketPath, URL: h.URL(),
 		DB: h.opts.DBPath, Durability: h.opts.Durability, Config: h.config.Load(), Jobs: h.opts.Worker.Snapshot().Len()}
+	stats := h.opts.Worker.Stats()
+	out.Loop = loopInfo{Saturation: math.Round(stats.Saturation*1000) / 1000, Turns: stats.Turns, Commits: stats.Commits}
 	for _, m := range methodRows() {
 		out.Methods = append(out.Methods, methodInfo{m.Name, m.Scope, m.Write, m.Local})
 	}
