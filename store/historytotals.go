@@ -73,14 +73,19 @@ func (c *HistoryCount) Slice(t *Tx, budget int) (HistoryTotals, error) {
 // and oldest first, and says which were. It looks at the oldest rows only: one
 // that is kept longer delays those right behind it, never the rest.
 func ExpireHistory(t *Tx, nowMs int64, limit int) (removed int64, by HistoryTotals, err error) {
-	return removeHistory(t, `SELECT task_id FROM (SELECT task_id, cleanup_after FROM task_runs
+	return removeHistory(t, `SELECT rowid FROM (SELECT rowid, cleanup_after FROM task_runs
 		WHERE runtime = 'cron' AND ended_at < ? ORDER BY ended_at LIMIT ?) WHERE cleanup_after < ?`, nowMs, limit, nowMs)
 }
 
-// TrimHistory keeps the newest history rows of a job, and removes at most limit.
-func TrimHistory(t *Tx, jobID string, keep, limit int) (removed int64, by HistoryTotals, err error) {
-	return removeHistory(t, `SELECT task_id FROM task_runs WHERE runtime = 'cron' AND source_id = ? AND ended_at IS NOT NULL
-		ORDER BY ended_at DESC, created_at DESC, task_id DESC LIMIT ? OFFSET ?`, jobID, limit, keep)
+// TrimHistory removes the oldest history rows of a job, as many as it is told.
+func TrimHistory(t *Tx, jobID string, rows int) (removed int64, by HistoryTotals, err error) {
+	const pick = `SELECT rowid FROM task_runs WHERE runtime = 'cron' AND source_id = ? AND ended_at IS NOT NULL
+		ORDER BY ended_at, created_at, task_id LIMIT ?`
+	if !t.s.Made() {
+		return removeHistory(t, pick, jobID, rows)
+	}
+	removed, err = t.Exec(`DELETE FROM task_runs WHERE rowid IN (`+pick+`)`, jobID, rows)
+	return removed, HistoryTotals{jobID: int(removed)}, err
 }
 
 // removeHistory removes the rows that a query picks, and counts them first.
@@ -90,7 +95,7 @@ func removeHistory(t *Tx, pick string, args ...any) (removed int64, by HistoryTo
 		counts, counted = ownHistory, append([]any{t.StoreKey()}, args...)
 	}
 	by = HistoryTotals{}
-	err = t.Query(`SELECT coalesce(source_id, ''), count(*), total(`+counts+`) FROM task_runs WHERE task_id IN (`+pick+`) GROUP BY source_id`,
+	err = t.Query(`SELECT coalesce(source_id, ''), count(*), total(`+counts+`) FROM task_runs WHERE rowid IN (`+pick+`) GROUP BY source_id`,
 		counted, func(scan func(...any) error) error {
 			var jobID string
 			var rows int64
@@ -104,6 +109,6 @@ func removeHistory(t *Tx, pick string, args ...any) (removed int64, by HistoryTo
 	if err != nil || removed == 0 {
 		return 0, nil, err
 	}
-	removed, err = t.Exec(`DELETE FROM task_runs WHERE task_id IN (`+pick+`)`, args...)
+	removed, err = t.Exec(`DELETE FROM task_runs WHERE rowid IN (`+pick+`)`, args...)
 	return removed, by, err
 }

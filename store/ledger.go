@@ -284,12 +284,21 @@ func Expire(t *Tx, e Expiry) (removed int64, more bool, err error) {
 
 // TrimReceipts keeps the newest finished receipts of a job and says how many it
 // removed, at most limit. Receipts of a time that has not come, left by a clock
-// that was ahead, count as the oldest.
+// that was ahead, count as the oldest. Both statements follow the index and stop:
+// what a trim costs does not depend on how many receipts there are.
 func TrimReceipts(t *Tx, jobID string, nowMs int64, keep, limit int) (removed int64, err error) {
-	return t.Exec(`DELETE FROM cron_run_receipts WHERE receipt_id IN (
-		SELECT receipt_id FROM cron_run_receipts
-		WHERE store_key = ? AND job_id = ? AND status <> 'running'
-		ORDER BY started_at_ms > ?, started_at_ms DESC, receipt_id DESC LIMIT ? OFFSET ?)`, t.StoreKey(), jobID, nowMs, limit, keep)
+	removed, err = t.Exec(`DELETE FROM cron_run_receipts WHERE rowid IN (SELECT rowid FROM cron_run_receipts
+		WHERE store_key = ? AND job_id = ? AND started_at_ms <= ? AND status <> 'running'
+		ORDER BY started_at_ms DESC, receipt_id DESC LIMIT ? OFFSET ?)`, t.StoreKey(), jobID, nowMs, limit, keep)
+	if err != nil || removed >= int64(limit) {
+		return removed, err
+	}
+	early, err := t.Exec(`DELETE FROM cron_run_receipts WHERE rowid IN (SELECT rowid FROM cron_run_receipts
+		WHERE store_key = ?1 AND job_id = ?2 AND started_at_ms > ?3 AND status <> 'running'
+		ORDER BY started_at_ms DESC, receipt_id DESC LIMIT ?4 OFFSET (SELECT ?5 - count(*) FROM (SELECT 1 FROM cron_run_receipts
+		WHERE store_key = ?1 AND job_id = ?2 AND started_at_ms <= ?3 AND status <> 'running' LIMIT ?5)))`,
+		t.StoreKey(), jobID, nowMs, limit-int(removed), keep)
+	return removed + early, err
 }
 
 // ExpireOrphans looks at limit receipts from a place in the table on and removes

@@ -5,67 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/rota-scheduler/rota/store"
 	"github.com/rota-scheduler/rota/worker/job"
 )
-
-// served is a worker whose loop runs, on the real clock. Nothing it launches
-// starts.
-type served struct {
-	*Worker
-	t    testing.TB
-	path string
-	// fault is asked at each point of the store, in the goroutine of the loop.
-	fault atomic.Pointer[func(point string) error]
-	quit  func() // asks the loop to end
-	stop  func() // and waits; may be called again
-}
-
-func serve(t testing.TB) *served {
-	s := &served{t: t, path: filepath.Join(t.TempDir(), "rota.sqlite")}
-	s.start(false)
-	t.Cleanup(func() { s.stop() })
-	return s
-}
-
-func (s *served) start(adopt bool) {
-	s.t.Helper()
-	file, err := store.Open(store.Options{Path: s.path, MachineID: "m1", Adopt: adopt, NowMs: time.Now().UnixMilli(), Fault: func(point string) error {
-		if f := s.fault.Load(); f != nil {
-			return (*f)(point)
-		}
-		return nil
-	}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cfg := DefaultConfig()
-	cfg.MaxConcurrent = 1000
-	s.Worker = New(Options{Store: file, Config: cfg, BootID: "boot", LogID: "log", Log: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- s.Run(ctx) }()
-	port := s.Port()
-	s.quit = cancel
-	s.stop = sync.OnceFunc(func() {
-		cancel()
-		port.Done()
-		if err := errors.Join(<-ran, file.Close()); err != nil {
-			s.t.Error(err)
-		}
-	})
-	<-s.Ready()
-}
 
 // faultAt makes a point fail from now on; nil for none.
 func (s *served) faultAt(f func(point string) error) {

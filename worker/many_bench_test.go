@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/rota-scheduler/rota/schedule"
 	"github.com/rota-scheduler/rota/store"
@@ -14,7 +13,12 @@ import (
 )
 
 // Many jobs: what a start costs, what they cost to keep, and what one more of
-// them costs. Compare sizes within one run; the ratios are what counts.
+// them costs.
+//
+//	go test ./worker -run '^$' -bench 'Start|SnapshotSwap|Move|Add$'
+//
+// Each benchmark is told how many jobs there are. Compare sizes within one run:
+// swap, move and add should hardly grow with them, a start grows with each.
 
 var benchSizes = []int{10, 1_000, 10_000, 100_000}
 
@@ -46,7 +50,7 @@ func manyJobs(b *testing.B, n int) (path string) {
 }
 
 // manyRow is the i-th of many jobs.
-func manyRow(b *testing.B, i int) store.JobRow {
+func manyRow(b testing.TB, i int) store.JobRow {
 	b.Helper()
 	zones := []string{"Europe/Berlin", "America/New_York", "Asia/Tokyo", "UTC", "Australia/Sydney", "Asia/Kolkata"}
 	when := fmt.Sprintf(`{"kind":"cron","expr":"%d %d 1 1 *","tz":%q}`, i%60, i/60%24, zones[i%len(zones)])
@@ -81,24 +85,6 @@ func manyParams(i int, when string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"name":"nightly report for tenant %d","description":"collects the figures of tenant %[1]d and writes them to the shared folder",`+
 		`"schedule":%s,"payload":{"kind":"command","argv":["/usr/local/bin/report","--tenant","t-%[1]d","--out","/var/reports/t-%[1]d.json","--format","json"],`+
 		`"cwd":"/var/reports","env":{"TENANT":"t-%[1]d"}}}`, i, when))
-}
-
-// benchDesk is a worker on a file, started, on a clock that stands.
-func benchDesk(b *testing.B, path string) *desk {
-	b.Helper()
-	d := &desk{t: b, path: path, nowMs: epoch, cfg: DefaultConfig()}
-	s, err := store.Open(store.Options{Path: path, Durability: store.Normal, NowMs: epoch})
-	if err != nil {
-		b.Fatal(err)
-	}
-	d.w = New(Options{Store: s, Config: d.cfg, BootID: "boot-1", LogID: "log", Clock: Clock{
-		WallMs: func() int64 { return d.nowMs }, MonoMs: func() int64 { return d.monoMs },
-		Timer: func(time.Duration) (<-chan time.Time, func() bool) { return nil, func() bool { return true } },
-	}})
-	if err := d.w.start(); err != nil {
-		b.Fatal(err)
-	}
-	return d
 }
 
 // BenchmarkStart is the way from a closed file to the first command, and what

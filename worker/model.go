@@ -29,8 +29,8 @@ type state struct {
 	// trimming each run's own would double what a busy turn writes.
 	grown  tree[string, struct{}]
 	totals historyTotals
-	// orphansFrom is where retention looks on for receipts of removed jobs.
-	orphansFrom int64
+	// retention is how far the look of retention has come.
+	retention retention
 	// late are jobs whose missed slots wait for a decision.
 	late backlog
 	// firing says that the jobs are indexed by a configuration that lets
