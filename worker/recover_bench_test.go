@@ -58,4 +58,3 @@ func BenchmarkRecover(b *testing.B) {
 		})
 	}
 }
-

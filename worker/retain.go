@@ -17,7 +17,7 @@ const (
 	retainPatienceMs = 10_000
 
 	// pieceRuns is what a turn without other work removes, in runs' worth.
-	pieceRuns = 64
+	pieceRuns = 32
 	// eventsOfRun is how many events a run's worth is, and one for what is told
 	// beside runs.
 	eventsOfRun = 4

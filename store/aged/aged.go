@@ -29,6 +29,9 @@ type Ledger struct {
 	// DueMs is the deadline of every job. 0 spreads them: each job comes due once
 	// a day, the first in an hour.
 	DueMs int64
+	// EveryMs is the interval of every job, which spreads their deadlines over the
+	// one that begins at DueMs. 0: a day, and all are due at DueMs.
+	EveryMs int64
 	// Argv is what each job runs. Empty: /bin/true.
 	Argv []string
 }
@@ -91,13 +94,18 @@ func fill(s *store.Store, rows int, write func(*store.Tx, int) error) error {
 	return nil
 }
 
-// job writes the i-th job: its definition and state as a daily interval job has
+// job writes the i-th job: its definition and state as an interval job has
 // them after some good runs.
 func (l Ledger) job(t *store.Tx, i int) error {
 	id := JobID(i)
 	nextMs := l.DueMs
 	if nextMs == 0 {
 		nextMs = l.NowMs + hourMs + int64(i)*(dayMs-hourMs)/int64(l.Jobs)
+	}
+	everyMs := int64(dayMs)
+	if l.EveryMs != 0 {
+		everyMs = l.EveryMs
+		nextMs += int64(i) * everyMs / int64(l.Jobs)
 	}
 	argv := l.Argv
 	if len(argv) == 0 {
@@ -108,14 +116,14 @@ func (l Ledger) job(t *store.Tx, i int) error {
 	definition, err := rawjson.Encode(map[string]any{
 		"id": id, "name": name, "description": "collects what came in since yesterday and files it",
 		"enabled": true, "createdAtMs": createdMs, "agentId": "main", "sessionTarget": "isolated", "wakeMode": "now",
-		"schedule": map[string]any{"kind": "every", "everyMs": dayMs, "anchorMs": nextMs - 30*dayMs},
+		"schedule": map[string]any{"kind": "every", "everyMs": everyMs, "anchorMs": nextMs - 30*dayMs},
 		"payload":  map[string]any{"kind": "command", "argv": argv, "cwd": "/", "timeoutSeconds": 600},
 		"delivery": map[string]any{"mode": "none"},
 	})
 	if err != nil {
 		return err
 	}
-	lastMs := nextMs - dayMs
+	lastMs := nextMs - everyMs
 	state, err := rawjson.Encode(map[string]any{
 		"nextRunAtMs": nextMs, "lastRunAtMs": lastMs, "lastRunStatus": "ok", "lastStatus": "ok", "lastDurationMs": 1250,
 		"consecutiveErrors": 0, "consecutiveSkipped": 0, "lastDeliveryStatus": "not-requested",
