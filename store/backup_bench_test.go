@@ -9,6 +9,14 @@ import (
 	"time"
 )
 
+// A backup: how long it holds up the commits between its steps.
+//
+//	go test ./store -run '^$' -bench Backup -benchtime 1x
+//
+// step is how long one step of so many pages holds the connection, commit how long
+// a commit between two steps takes. How late slots are during a backup is in the
+// worker's BenchmarkLongHistory.
+
 // fill commits about so many MiB of events.
 func fill(tb testing.TB, s *Store, mebibytes int) {
 	tb.Helper()

@@ -136,7 +136,6 @@ func soak(b *testing.B, mode string) {
 	d.rest()
 	d.nowMs, d.monoMs = epoch+3_600_000, 3_600_000
 	d.rest()
-	d.w.st.retention.underWay, d.w.st.retention.sinceMonoMs = true, d.monoMs-retainPatienceMs
 	var turns []float64
 	most, runs := 0, 0
 	b.ReportAllocs()
@@ -144,8 +143,11 @@ func soak(b *testing.B, mode string) {
 		for range 1024 / stepMs {
 			d.nowMs, d.monoMs = d.nowMs+stepMs, d.monoMs+stepMs
 			d.w.retainDueMonoMs = d.monoMs // once a minute is too seldom to be seen in a few seconds
-			if mode == "off" {
+			switch mode {
+			case "off":
 				d.w.retainDueMonoMs = math.MaxInt64
+			case "busy":
+				d.w.st.retention.underWay, d.w.st.retention.sinceMonoMs = true, d.monoMs-retainPatienceMs
 			}
 			began := time.Now()
 			for more := true; more; {
