@@ -24,7 +24,7 @@ func (d Durability) String() string { return [...]string{"full", "normal"}[d] }
 
 const (
 	busyTimeoutMs = 1000 // the connection is exclusive: whoever waits, waits for a stranger
-	cacheKiB      = 8000
+	cacheKiB      = 32_000
 	copyCacheKiB  = 64
 	walLimitBytes = 64 << 20
 )

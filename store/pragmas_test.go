@@ -17,7 +17,7 @@ func TestSettingsAreReadBack(t *testing.T) {
 		sync := map[Durability]string{Full: "2", Normal: "1"}[d]
 		for name, want := range map[string]string{
 			"journal_mode": "wal", "synchronous": sync, "locking_mode": "exclusive", "foreign_keys": "1",
-			"trusted_schema": "0", "cell_size_check": "1", "temp_store": "2", "cache_size": "-8000", "mmap_size": "0",
+			"trusted_schema": "0", "cell_size_check": "1", "temp_store": "2", "cache_size": "-32000", "mmap_size": "0",
 			"wal_autocheckpoint": "0", "journal_size_limit": "67108864", "fullfsync": "1", "checkpoint_fullfsync": "1",
 			"busy_timeout": "1000", "page_size": "4096", "user_version": "0", "application_id": "1919906913",
 		} {

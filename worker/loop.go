@@ -291,7 +291,8 @@ func (t *turn) close(seq int64) error {
 // committed makes the staged memory the truth and lets everything leave.
 func (w *Worker) committed(t *turn, b *batch) {
 	w.trouble = trouble{}
-	w.commits++
+	w.unseen++
+	w.committedMonoMs = t.monoMs
 	w.committedTurns.Add(1)
 	t.marks.hit()
 	w.leave(t, b)
@@ -360,26 +361,33 @@ func (m marks) hit() {
 }
 
 // Upkeep between transactions: frames of the log that the file lacks are moved
-// into it before the worker sleeps, and in the middle of work only when there
-// are so many that the log would outgrow its bound.
+// into it when nothing was committed for a while, and in the middle of work only
+// when there are so many that the log would outgrow its bound. Whoever asks while
+// frames are moved waits for it, so the first quiet moment between two requests
+// is no occasion.
 const (
-	idleFrames = 1000
-	busyFrames = 8192 // 32 MiB
-	busyLook   = 16   // commits between two looks while busy
+	quietMs     = 250
+	quietFrames = 1000  // fewer are left where they are
+	busyFrames  = 16384 // 64 MiB
+	lookCommits = 16    // between two looks at how many there are
 )
 
-func (w *Worker) upkeep(idle bool) {
-	if w.commits == 0 || !idle && w.commits%busyLook != 0 || w.store.Fenced() != "" {
-		return
+// upkeep does what is due of it. quiet says that the loop has nothing else to do.
+func (w *Worker) upkeep(quiet bool) {
+	var err error
+	if w.unseen >= lookCommits {
+		w.unseen = 0
+		w.pending, err = w.store.Idle().Pending()
 	}
-	pending, err := w.store.Idle().Pending()
-	if err == nil && pending >= idleFrames && (idle || pending >= busyFrames) {
+	quiet = quiet && w.clock.MonoMs() >= w.quietMonoMs()
+	if err == nil && (w.pending >= busyFrames || quiet && w.pending >= quietFrames) {
+		w.pending = 0 // or what the next look finds
 		_, err = w.store.Idle().Checkpoint()
-	}
-	if idle {
-		w.commits = 0 // looked at; nothing to do before the next commit
 	}
 	if err != nil {
 		w.log.Warn("a checkpoint failed; the log grows until one succeeds", "err", err)
 	}
 }
+
+// quietMonoMs is when the loop will have been quiet for long enough.
+func (w *Worker) quietMonoMs() int64 { return w.committedMonoMs + quietMs }

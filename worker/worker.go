@@ -71,14 +71,16 @@ type Worker struct {
 	last  lastRan
 	crowd int // armCrowd, but in tests
 	// armLookMonoMs is when arming looks next, after a look that found nothing.
-	armLookMonoMs int64
-	careful       bool // tests: every turn gives its messages savepoints, see turn.apply
-	cfg           *Config
-	stale         bool // cfg is installed and the jobs are not built by it yet
-	seen          seenClock
-	trouble       trouble
-	commits       int // since the log was last looked at
-	searches      searches
+	armLookMonoMs   int64
+	careful         bool // tests: every turn gives its messages savepoints, see turn.apply
+	cfg             *Config
+	stale           bool // cfg is installed and the jobs are not built by it yet
+	seen            seenClock
+	trouble         trouble
+	unseen          int   // commits since the last look at the log
+	pending         int   // frames that the file lacked then
+	committedMonoMs int64 // when the last commit's turn began
+	searches        searches
 	// retainDueMonoMs is when retention looks next: monotonic, so that a wall
 	// clock that steps back does not stop it.
 	retainDueMonoMs int64
@@ -329,6 +331,9 @@ func (w *Worker) sleep(ctx context.Context) {
 		if deadlineMs, ok := w.deadlineMs(now); ok {
 			waitMs = min(waitMs, max(0, deadlineMs-now.wallMs))
 		}
+	}
+	if w.pending >= quietFrames {
+		waitMs = min(waitMs, max(0, w.quietMonoMs()-w.clock.MonoMs()))
 	}
 	commands, outcomes := w.commands.ready, w.outcomes.ready
 	if holdMs := w.trouble.untilMs - w.clock.MonoMs(); holdMs > 0 {
