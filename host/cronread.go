@@ -49,34 +49,43 @@ func (h *Host) cronList(_ context.Context, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap := h.opts.Worker.Snapshot()
-	find := func(id string) (job.Row, bool) {
+	page, snap := h.listing.page(h.opts.Worker, list)
+	return page.Render(rowsOf(snap), &h.listing.sheets)
+}
+
+// rowsOf finds the rows of a snapshot.
+func rowsOf(snap *worker.Snapshot) func(id string) (job.Row, bool) {
+	return func(id string) (job.Row, bool) {
 		j, ok := snap.Job(id)
 		if !ok {
 			return job.Row{}, false
 		}
 		return row(j), true
 	}
-	return job.List(briefs(snap), find, list)
 }
 
-// briefs are the jobs of a snapshot that are listed, in id order. What a job that
-// is set aside says of itself is in its bytes alone.
+// briefs are the jobs of a snapshot that are listed, in id order.
 func briefs(snap *worker.Snapshot) iter.Seq[job.Brief] {
 	return func(yield func(job.Brief) bool) {
 		for j := range snap.Jobs() {
-			b, ok := job.Brief{ID: j.ID, Name: j.Name, Enabled: j.Enabled, UpdatedAtMs: writtenAt(j)}, true
-			if nextMs, has := j.NextRunMs(); has {
-				b.NextRunAtMs = nextMs
-			}
-			if j.SetAside != "" {
-				b, ok = job.BriefOf(row(j))
-			}
-			if ok && !yield(b) {
+			if b, ok := briefOf(j); ok && !yield(b) {
 				return
 			}
 		}
 	}
+}
+
+// briefOf is what a list needs of a job; ok is false when it is not listed. What a
+// job that is set aside says of itself is in its bytes alone.
+func briefOf(j *worker.Job) (b job.Brief, ok bool) {
+	if j.SetAside != "" {
+		return job.BriefOf(row(j))
+	}
+	b = job.Brief{ID: j.ID, Name: j.Name, Enabled: j.Enabled, UpdatedAtMs: writtenAt(j)}
+	if nextMs, has := j.NextRunMs(); has {
+		b.NextRunAtMs = nextMs
+	}
+	return b, true
 }
 
 func (h *Host) cronGet(_ context.Context, p params) (any, error) {
@@ -96,7 +105,7 @@ func (h *Host) cronGet(_ context.Context, p params) (any, error) {
 
 // row is what the views read of a job.
 func row(j *worker.Job) job.Row {
-	return job.Row{ID: j.ID, Definition: j.Definition, State: j.State, UpdatedAtMs: writtenAt(j)}
+	return job.Row{ID: j.ID, Definition: j.Definition, State: j.State, UpdatedAtMs: writtenAt(j), Sound: j.SetAside == ""}
 }
 
 // writtenAt is when a job was last written: a runtime write is an update too.

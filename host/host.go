@@ -71,6 +71,7 @@ type Host struct {
 	// config is what rota.info says of the configuration; nil = nobody said.
 	config    atomic.Pointer[ConfigState]
 	startedAt time.Time
+	listing   listing
 
 	// writeTimeout is writeTimeout except in tests of slow readers.
 	writeTimeout time.Duration

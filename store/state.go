@@ -113,32 +113,47 @@ var stateFieldByKey = func() map[string]*stateField {
 // DecodeState reads state_json. A value of the wrong type counts as unset: the
 // key keeps its bytes until rota has a value of its own to write.
 func DecodeState(raw []byte) (*State, error) {
-	if text := bytes.TrimLeft(raw, " \t\r\n"); !json.Valid(raw) || text[0] != '{' {
-		return nil, errNotObject
+	s := new(State)
+	if err := DecodeStateTo(s, raw); err != nil {
+		return nil, err
 	}
-	return ReadState(raw), nil
+	return s, nil
+}
+
+// DecodeStateTo is DecodeState into a State that may have been another's.
+func DecodeStateTo(s *State, raw []byte) error {
+	if text := bytes.TrimLeft(raw, " \t\r\n"); !rawjson.Valid(raw) || text[0] != '{' {
+		return errNotObject
+	}
+	*s = State{}
+	s.read(raw)
+	return nil
 }
 
 // ReadState is DecodeState for bytes that it has decoded before.
 func ReadState(raw []byte) *State {
-	var s State
+	s := new(State)
+	s.read(raw)
+	return s
+}
+
+func (s *State) read(raw []byte) {
 	for key, value := range rawjson.Fields(raw) {
 		f := stateFieldByKey[string(key)]
 		switch {
 		case f == nil:
 		case f.num != nil:
-			*f.num(&s) = decodeInt(value)
+			*f.num(s) = decodeInt(value)
 		case f.str != nil:
 			if text, ok := rawjson.Text(value); ok {
-				*f.str(&s) = text
+				*f.str(s) = text
 			}
 		default:
 			if string(value) != "null" {
-				*f.raw(&s) = value
+				*f.raw(s) = value
 			}
 		}
 	}
-	return &s
 }
 
 var errNotObject = errors.New("not a JSON object")

@@ -48,16 +48,37 @@ func load(tx *store.Tx, cfg *Config) (state, error) {
 	return t.st, err
 }
 
-// readJobs reads the job rows. Jobs that say the same expression share it.
+// rowsAhead is how many rows are handed over at once, and handedAhead how often
+// before they are decoded.
+const rowsAhead, handedAhead = 256, 4
+
+// readJobs reads the job rows. Jobs that say the same expression share it. While
+// rows are read, those before are decoded beside it: each takes about as long.
 func readJobs(tx *store.Tx, cfg *Config) ([]*Job, error) {
 	var jobs []*Job
-	c := job.Compiler{DST: cfg.DST, Zone: cfg.Zone, Expressions: schedule.Expressions{}}
+	handed, decoded := make(chan []store.JobRow, handedAhead), make(chan struct{})
+	go func() {
+		defer close(decoded)
+		c := job.Compiler{DST: cfg.DST, Zone: cfg.Zone, Expressions: schedule.Expressions{}}
+		with := &decodedJob{new(job.Definition), new(store.State)}
+		for rows := range handed {
+			for _, row := range rows {
+				j, _ := readWith(with, row, &c)
+				jobs = append(jobs, j)
+			}
+		}
+	}()
+	rows := make([]store.JobRow, 0, rowsAhead)
 	err := store.EachJob(tx, func(row store.JobRow) error {
-		j := readJob(row, &c)
-		j.kept = nil
-		jobs = append(jobs, j)
+		if rows = append(rows, row); len(rows) == rowsAhead {
+			handed <- rows
+			rows = make([]store.JobRow, 0, rowsAhead)
+		}
 		return nil
 	})
+	handed <- rows
+	close(handed)
+	<-decoded
 	return jobs, err
 }
 

@@ -207,6 +207,11 @@ func (j *Job) hold(raw []byte, s *store.State) {
 		d = j.kept.def
 	}
 	j.State, j.kept = raw, &decodedJob{d, s}
+	j.note(s)
+}
+
+// note reads from the state what the loop asks of every job.
+func (j *Job) note(s *store.State) {
 	j.nextMs, j.markMs, j.facts = s.NextRunAtMs.N, s.RotaConsumedMs.N, 0
 	note := func(f fact, holds bool) {
 		if holds {
@@ -283,34 +288,49 @@ func newJob(row store.JobRow, dst schedule.DST, zone string) *Job {
 }
 
 func readJob(row store.JobRow, c *job.Compiler) *Job {
-	j := &Job{
+	kept := &decodedJob{new(job.Definition), new(store.State)}
+	j, whole := readWith(kept, row, c)
+	if !whole {
+		kept.def = nil
+	}
+	if j.decoded {
+		j.kept = kept
+	}
+	return j
+}
+
+// readWith is readJob for many rows: what is decoded is left in with, for the
+// caller alone. whole is false when the definition is not decoded.
+func readWith(with *decodedJob, row store.JobRow, c *job.Compiler) (j *Job, whole bool) {
+	j = &Job{
 		ID: row.JobID, Definition: row.Definition, State: row.State, Name: row.Name,
 		Enabled: row.Enabled, SortOrder: row.SortOrder, UpdatedMs: row.UpdatedAtMs, RuntimeMs: row.RuntimeUpdatedMs,
 	}
-	s, err := store.DecodeState(row.State)
-	if err != nil {
+	s, d := with.state, with.def
+	if err := store.DecodeStateTo(s, row.State); err != nil {
 		j.SetAside = "invalid-state: " + err.Error()
-		return j
+		return j, false
 	}
 	j.decoded = true
-	j.hold(row.State, s)
-	d, err := job.Decode(row.Definition)
+	j.note(s)
+	var err error
+	*d, err = job.Decode(row.Definition)
 	j.oneShot, j.keyed = d.Schedule.Kind == "at", d.DeclarationKey != ""
 	if err != nil {
 		j.SetAside = "invalid-payload: " + err.Error()
-		return j
+		return j, false
 	}
 	d.ID = row.JobID
 	if d.CreatedAtMs == 0 {
 		d.CreatedAtMs = row.UpdatedAtMs
 	}
-	if j.Enabled, j.kept.def = d.Enabled, &d; j.Name != d.Name { // the row's own is packed with others
+	if j.Enabled = d.Enabled; j.Name != d.Name { // the row's own is packed with others
 		j.Name = d.Name
 	}
-	if j.timing, err = c.Compile(&d); err != nil {
+	if j.timing, err = c.Compile(d); err != nil {
 		j.SetAside = invalidSchedule + err.Error()
 	}
-	return j
+	return j, true
 }
 
 // withState is the job with another state.

@@ -35,3 +35,16 @@ func (s *Snapshot) NextWakeMs() (ms int64, ok bool) {
 	key, _, ok := s.st.due.Min()
 	return key.deadlineMs, ok && s.Cron
 }
+
+// Since walks the jobs that are not as they were in an older snapshot, in id order
+// and as they were and are; nil = not there. It costs about as much as the changes
+// between the two did.
+func (s *Snapshot) Since(old *Snapshot) iter.Seq2[*Job, *Job] {
+	return func(yield func(was, is *Job) bool) {
+		for was, is := range s.st.jobs.since(old.st.jobs) {
+			if was.value != is.value && !yield(was.value, is.value) {
+				return
+			}
+		}
+	}
+}

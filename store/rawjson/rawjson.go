@@ -32,13 +32,14 @@ type Member struct {
 //
 // Two edits of one key are an error of the caller: the last one counts.
 func Set(object []byte, edits ...Member) ([]byte, error) {
-	var room [32]span // on the stack: most objects have fewer members
-	spans, open, end, err := spansOf(object, room[:0])
-	if err != nil {
-		return nil, err
+	if !Valid(object) {
+		return nil, errNotObject
+	}
+	if s := (scan{text: object}); !s.begin() {
+		return nil, errNotObject
 	}
 	for _, e := range edits {
-		if e.Value != nil && !json.Valid(e.Value) {
+		if e.Value != nil && !Valid(e.Value) {
 			return nil, fmt.Errorf("the new value of %q is not valid JSON", e.Key)
 		}
 	}
@@ -46,14 +47,29 @@ func Set(object []byte, edits ...Member) ([]byte, error) {
 	for _, e := range edits {
 		grown += len(e.Key) + len(e.Value) + 8
 	}
-	b := append(make([]byte, 0, len(object)+grown), object[:open+1]...)
-	var flags [32]bool
-	written := flags[:min(len(edits), len(flags))]
-	if len(edits) > len(flags) {
+	return AppendSet(make([]byte, 0, len(object)+grown), object, edits...), nil
+}
+
+// AppendSet is Set for an object and values that are known to be valid JSON: it
+// appends the object as edited.
+func AppendSet(b, object []byte, edits ...Member) []byte {
+	s := scan{text: object}
+	if !s.begin() {
+		return append(b, object...)
+	}
+	begun := s.at
+	b = append(b, object[:begun]...)
+	open := len(b)
+	var few [48]bool
+	written := few[:]
+	if len(edits) > len(few) {
 		written = make([]bool, len(edits))
 	}
-	wrote := false
-	for _, s := range spans {
+	var last span // the member before
+	members, wrote := 0, false
+	for from := begun; s.next(); from = s.at + 1 {
+		last = span{from, s.valueEnd, s.at}
+		members++
 		edit := editOf(edits, s.key)
 		if edit >= 0 && (edits[edit].Value == nil || written[edit]) {
 			continue
@@ -63,21 +79,22 @@ func Set(object []byte, edits ...Member) ([]byte, error) {
 		}
 		wrote = true
 		if edit < 0 {
-			b = append(b, object[s.from:s.to]...)
+			b = append(b, object[from:s.at]...)
 			continue
 		}
 		written[edit] = true
-		b = append(b, object[s.from:s.value]...)
+		b = append(b, object[from:s.valueAt]...)
 		b = append(b, edits[edit].Value...)
-		b = append(b, object[s.valueEnd:s.to]...)
+		b = append(b, object[s.valueEnd:s.at]...)
 	}
-	indent := indentOf(object, spans)
-	for i, e := range edits {
+	indent := indentOf(object, last)
+	for i := range edits {
+		e := &edits[i]
 		if e.Value == nil || written[i] || lastEdit(edits, e.Key) != i {
 			continue
 		}
 		if wrote {
-			b = append(trimSpaceRight(b, open+1), ',')
+			b = append(trimSpaceRight(b, open), ',')
 		}
 		wrote = true
 		b = append(b, indent...)
@@ -86,13 +103,12 @@ func Set(object []byte, edits ...Member) ([]byte, error) {
 		b = append(b, e.Value...)
 	}
 	switch {
-	case len(spans) == 0 && !wrote:
-		b = append(b, object[open+1:end]...)
-	case len(spans) > 0:
-		last := spans[len(spans)-1]
-		b = append(trimSpaceRight(b, open+1), object[last.valueEnd:last.to]...)
+	case members > 0:
+		b = append(trimSpaceRight(b, open), object[last.valueEnd:last.to]...)
+	case !wrote:
+		b = append(b, object[begun:s.at]...)
 	}
-	return append(b, object[end:]...), nil
+	return append(b, object[s.at:]...)
 }
 
 // Members walks the top-level members of a JSON object in order. Keys are
@@ -158,34 +174,19 @@ var errNotObject = errors.New("not a JSON object")
 
 // span is where one member lies: from..to is everything between the comma or
 // brace before it and the one after it, white space included.
-type span struct {
-	key                       []byte // quoted, as it stands
-	from, value, valueEnd, to int
-}
-
-// spansOf finds the members of an object, the place of its opening brace and
-// that of its closing one. It appends to spans.
-func spansOf(object []byte, spans []span) (_ []span, open, end int, err error) {
-	if !json.Valid(object) {
-		return nil, 0, 0, errNotObject
-	}
-	s := scan{text: object}
-	if !s.begin() {
-		return nil, 0, 0, errNotObject
-	}
-	open = s.at - 1
-	from := s.at
-	for s.next() {
-		spans = append(spans, span{s.key, from, s.valueAt, s.valueEnd, s.at})
-		from = s.at + 1
-	}
-	return spans, open, s.at, nil
-}
+type span struct{ from, valueEnd, to int }
 
 // editOf gives the index of the edit that counts for a key as it stands, or -1.
 func editOf(edits []Member, quoted []byte) int {
+	if len(quoted) < 2 {
+		return -1
+	}
+	key := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(key, '\\') >= 0 || !utf8.Valid(key) {
+		key = []byte(unquoteKey(quoted))
+	}
 	for i := len(edits) - 1; i >= 0; i-- {
-		if keyIs(quoted, edits[i].Key) {
+		if string(key) == edits[i].Key {
 			return i
 		}
 	}
@@ -204,11 +205,8 @@ func lastEdit(edits []Member, key string) int {
 
 // indentOf is the white space before the last member: new members are laid
 // out like it.
-func indentOf(object []byte, spans []span) []byte {
-	if len(spans) == 0 {
-		return nil
-	}
-	text := object[spans[len(spans)-1].from:]
+func indentOf(object []byte, last span) []byte {
+	text := object[last.from:last.to]
 	n := 0
 	for n < len(text) && isSpace(text[n]) {
 		n++
@@ -406,17 +404,25 @@ func Elements(array []byte) iter.Seq[json.RawMessage] {
 // Get gives the value of one key, nil if the object lacks it. Of a key
 // that is given twice the last value counts, as in most readers.
 func Get(object []byte, key string) json.RawMessage {
-	s := scan{text: object}
-	if !s.begin() {
+	from, to := Find(object, key)
+	if to == 0 {
 		return nil
 	}
-	var found json.RawMessage
+	return object[from:to]
+}
+
+// Find is Get for writers: where the value lies, 0 and 0 if the object lacks it.
+func Find(object []byte, key string) (from, to int) {
+	s := scan{text: object}
+	if !s.begin() {
+		return 0, 0
+	}
 	for s.next() {
 		if s.is(key) {
-			found = s.value()
+			from, to = s.valueAt, s.valueEnd
 		}
 	}
-	return found
+	return from, to
 }
 
 // encoders are kept: a new one grows its buffer anew for each value.

@@ -46,7 +46,7 @@ type DeliverySpec struct {
 // A refusal is a *[Error] with CodeInvalid and the Field that is wrong.
 func Decode(definition []byte) (Definition, error) {
 	d := Definition{Enabled: true, Delivery: DeliverySpec{Mode: "none"}}
-	if !json.Valid(definition) || !isObject(definition) {
+	if !rawjson.Valid(definition) || !isObject(definition) {
 		return d, invalid("", "must be object")
 	}
 	var schedule, payload, delivery json.RawMessage

@@ -11,7 +11,7 @@
 //	cron.add     ─ Create ──▶ definition ─ Decode ──▶ Definition ─ Compile ──▶ schedule
 //	cron.add     ─ Converge ─▶    │
 //	cron.update  ─ Merge ────▶    │
-//	                              └─ View, PublicView, CompactView, List ──▶ clients
+//	                              └─ View, PublicView, CompactView, Page ──▶ clients
 //
 // # Invariants
 //
@@ -26,7 +26,7 @@
 // # Caveats
 //
 // A [Row], a [Brief] and a definition share bytes with their caller: nobody
-// changes them afterwards.
+// changes them afterwards, and [Sheets] knows a definition by where it lies.
 //
 // A kind that this build does not run (of payload, schedule or delivery) is
 // refused where somebody chooses it, and kept where a row has it.

@@ -2,7 +2,6 @@ package job
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,7 +17,7 @@ const maxDepth = 64
 // an object that says a key twice, or two keys that only differ by case, at
 // any depth. It also refuses what is not JSON, and nesting deeper than 64.
 func CheckKeys(raw []byte) error {
-	if !json.Valid(raw) {
+	if !rawjson.Valid(raw) {
 		return &Error{Code: CodeInvalid, Message: "at root: must be valid JSON"}
 	}
 	return checkKeys(raw, "", 1)
@@ -64,6 +63,9 @@ func checkKeys(raw []byte, path string, depth int) error {
 // foldKey maps a key to one spelling for all its simple case foldings, the
 // equality that Go's own decoder uses for field names.
 func foldKey(key string) string {
+	if isASCII(key) {
+		return strings.ToUpper(key) // the least of a letter's foldings
+	}
 	return strings.Map(func(r rune) rune {
 		least := r
 		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {

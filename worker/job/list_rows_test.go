@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// listRows is List over rows, as whoever keeps them would ask it.
+// listRows is cron.list over rows, as whoever keeps them would ask it.
 func listRows(rows []Row, p ListParams) (json.RawMessage, error) {
 	var all []Brief
 	byID := make(map[string]Row, len(rows))
@@ -17,8 +17,10 @@ func listRows(rows []Row, p ListParams) (json.RawMessage, error) {
 		byID[r.ID] = r
 	}
 	slices.SortFunc(all, func(a, b Brief) int { return strings.Compare(a.ID, b.ID) })
-	return List(slices.Values(all), func(id string) (Row, bool) {
+	find := func(id string) (Row, bool) {
 		r, ok := byID[id]
 		return r, ok
-	}, p)
+	}
+	page := Select(slices.Values(all), find, p)
+	return page.Render(find, nil)
 }

@@ -2,10 +2,6 @@ package job
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
-	stdhash "hash"
 	"slices"
 	"strings"
 	"unicode"
@@ -13,7 +9,7 @@ import (
 )
 
 // selection keeps the first jobs of an order, as many as the end of the page is
-// away, and counts and hashes all that it is given. It is a heap with the last
+// away, and counts and sums up all that it is given. It is a heap with the last
 // of them on top: nearly every job of a long list costs one comparison.
 type selection struct {
 	size    int
@@ -21,8 +17,7 @@ type selection struct {
 	kept    []kept
 	next    kept // the one that is compared
 	total   int
-	sum     stdhash.Hash
-	text    []byte // of the sum, not yet hashed
+	sum     sum
 }
 
 // kept is a job with what its name is sorted under.
@@ -32,13 +27,13 @@ type kept struct {
 }
 
 func newSelection(size int, p *ListParams) *selection {
-	return &selection{size: size, compare: order(p), sum: sha256.New()}
+	return &selection{size: size, compare: order(p)}
 }
 
 // add takes one more job. Jobs come in id order.
 func (s *selection) add(b Brief) {
 	s.total++
-	s.note(b)
+	s.sum.add(sumOf(&b))
 	s.next = kept{Brief: b}
 	switch {
 	case len(s.kept) < s.size:
@@ -79,41 +74,18 @@ func (s *selection) down(i int) {
 	}
 }
 
-// sorted gives what was kept, in order. Nothing is added afterwards.
-func (s *selection) sorted() []Brief {
+// sorted gives the ids of what was kept, in order. Nothing is added afterwards.
+func (s *selection) sorted() []string {
 	places := make([]*kept, len(s.kept))
 	for i := range s.kept {
 		places[i] = &s.kept[i]
 	}
 	slices.SortFunc(places, s.compare)
-	page := make([]Brief, len(places))
+	ids := make([]string, len(places))
 	for i, k := range places {
-		page[i] = k.Brief
+		ids[i] = k.ID
 	}
-	return page
-}
-
-// hashedAtOnce is how much text is hashed in one go.
-const hashedAtOnce = 8 << 10
-
-func (s *selection) note(b Brief) {
-	s.text = append(s.text, b.ID...)
-	s.text = append(s.text, 0)
-	s.text = binary.BigEndian.AppendUint64(s.text, uint64(b.UpdatedAtMs))
-	s.text = binary.BigEndian.AppendUint64(s.text, uint64(b.NextRunAtMs))
-	if len(s.text) >= hashedAtOnce {
-		s.sum.Write(s.text)
-		s.text = s.text[:0]
-	}
-}
-
-// revision tells a client that pages belong together: it covers which jobs the
-// whole result has and when each was last written and runs next, which decides
-// their order too. Their text is not hashed again: every write moves the time of
-// writing.
-func (s *selection) revision() string {
-	s.sum.Write(s.text)
-	return "sha256:" + base64.RawURLEncoding.EncodeToString(s.sum.Sum(nil))
+	return ids
 }
 
 // order compares jobs as they are sorted. Jobs without a next run come last in
@@ -125,7 +97,7 @@ func order(p *ListParams) func(a, b *kept) int {
 	case "updatedAtMs":
 		by = func(a, b *kept) int { return cmp.Compare(a.UpdatedAtMs, b.UpdatedAtMs) }
 	case "name":
-		by = func(a, b *kept) int { return strings.Compare(a.sortedUnder(), b.sortedUnder()) }
+		by = compareNames
 	default:
 		by = func(a, b *kept) int { return cmp.Compare(a.NextRunAtMs, b.NextRunAtMs) }
 	}
@@ -140,6 +112,29 @@ func order(p *ListParams) func(a, b *kept) int {
 		}
 		return cmp.Or(found, strings.Compare(a.ID, b.ID))
 	}
+}
+
+// compareNames tells most names apart at their first letters, without a copy.
+func compareNames(a, b *kept) int {
+	for i := range min(len(a.Name), len(b.Name)) {
+		x, y := a.Name[i], b.Name[i]
+		if x >= utf8.RuneSelf || y >= utf8.RuneSelf {
+			return strings.Compare(a.sortedUnder(), b.sortedUnder())
+		}
+		if x, y = lowered(x), lowered(y); x != y {
+			// A mark that is dropped or a letter that is replaced further on changes
+			// nothing before it.
+			return cmp.Compare(x, y)
+		}
+	}
+	return strings.Compare(a.sortedUnder(), b.sortedUnder())
+}
+
+func lowered(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
 }
 
 // sortedUnder is the name as it is sorted, made when it is first asked for.

@@ -12,20 +12,23 @@ type Row struct {
 	ID                string
 	Definition, State []byte
 	UpdatedAtMs       int64
+	// Sound says that both texts are known to be JSON objects.
+	Sound bool
 }
 
 // privateKeys never leave the process: store-private members of a definition.
 var privateKeys = []string{"skillLibrarySelections", "createdActor", "toolsAllowProvenance", "toolsAllowExecTarget",
 	"toolsAllowExecTargetRequirement", "runtimeAuthority", "runtimeAuthorityRecoveryRequired"}
 
-// privateState are the scheduler's own marks in the state.
-var privateState = []string{"queuedAtMs", "runningReceiptId", "startupCatchupAtMs", "pacedNextRunAtMs",
-	"forcePreservedNextRunAtMs", "runningScheduleChangeId", "failureAlertIncident", "lastFailureNotificationId",
-	"rotaConsumedMs"}
+// privateState are the scheduler's own marks in the state, as edits that remove
+// them.
+var privateState = []rawjson.Member{{Key: "queuedAtMs"}, {Key: "runningReceiptId"}, {Key: "startupCatchupAtMs"},
+	{Key: "pacedNextRunAtMs"}, {Key: "forcePreservedNextRunAtMs"}, {Key: "runningScheduleChangeId"},
+	{Key: "failureAlertIncident"}, {Key: "lastFailureNotificationId"}, {Key: "rotaConsumedMs"}}
 
 // copiedState are the members of a read view that repeat the state, each with
 // the state key it comes from.
-var copiedState = []struct{ view, state string }{
+var copiedState = [...]struct{ view, state string }{
 	{"nextRunAtMs", "nextRunAtMs"},
 	{"lastRunAtMs", "lastRunAtMs"},
 	{"lastRunStatus", "lastRunStatus"},
@@ -55,38 +58,40 @@ func view(r Row, more ...rawjson.Member) (json.RawMessage, error) {
 	return rawjson.Set(r.Definition, append(edits, more...)...)
 }
 
-// copiedMembers are the members of a view that repeat the state, read in one
-// pass; what the state does not say is removed. Of a key that is given twice the
-// last value counts, as for stateMember.
+// copiedMembers are the members of a view that repeat the state; what the state
+// does not say is removed.
 func copiedMembers(state json.RawMessage) []rawjson.Member {
 	members := make([]rawjson.Member, len(copiedState))
-	status := -1
-	for i, c := range copiedState {
-		members[i].Key = c.view
-		if c.state == "lastRunStatus" {
-			status = i
-		}
+	for i, value := range copiedValues(state) {
+		members[i] = rawjson.Member{Key: copiedState[i].view, Value: value}
 	}
-	var old json.RawMessage
+	return members
+}
+
+// copiedValues are the values that copiedState names, read in one pass; nil where
+// the state does not say. Of a key that is given twice the last value counts, as
+// for stateMember.
+func copiedValues(state json.RawMessage) (values [len(copiedState)]json.RawMessage) {
+	var old json.RawMessage // the status under its old name
 	for key, value := range rawjson.Fields(state) {
 		if string(key) == "lastStatus" {
 			old = value
 		}
 		for i := range copiedState {
 			if string(key) == copiedState[i].state {
-				members[i].Value = value
+				values[i] = value
 			}
 		}
 	}
-	if members[status].Value == nil {
-		members[status].Value = old
-	}
-	for i := range members {
-		if isNull(members[i].Value) {
-			members[i].Value = nil
+	for i := range values {
+		if values[i] == nil && copiedState[i].state == "lastRunStatus" {
+			values[i] = old
+		}
+		if isNull(values[i]) {
+			values[i] = nil
 		}
 	}
-	return members
+	return values
 }
 
 // PublicView is the job inside events: the stored object with its state, and
@@ -102,16 +107,10 @@ func PublicView(r Row) (json.RawMessage, error) {
 // publicEdits gives the public state and the edits that make a stored
 // definition presentable.
 func publicEdits(r Row) (state json.RawMessage, edits []rawjson.Member, err error) {
-	state = json.RawMessage("{}")
-	if isObject(r.State) {
-		hidden := make([]rawjson.Member, len(privateState))
-		for i, key := range privateState {
-			hidden[i].Key = key
-		}
-		if state, err = rawjson.Set(r.State, hidden...); err != nil {
-			return nil, nil, err
-		}
+	if r.Sound || rawjson.Valid(r.State) { // one that cannot be read must not hide the job
+		state = r.State
 	}
+	state = appendPublicState(nil, state)
 	edits = make([]rawjson.Member, 0, 32)
 	edits = append(edits, rawjson.Member{Key: "id", Value: quoteJSON(r.ID)})
 	for _, key := range privateKeys {
@@ -133,6 +132,14 @@ func publicEdits(r Row) (state json.RawMessage, edits []rawjson.Member, err erro
 	return state, edits, nil
 }
 
+// appendPublicState writes the state without the marks; none is an empty one.
+func appendPublicState(b, state []byte) []byte {
+	if !isObject(state) {
+		return append(b, "{}"...)
+	}
+	return rawjson.AppendSet(b, state, privateState...)
+}
+
 // modernSchedule rewrites a schedule of an old spelling; keys that rota does
 // not know stay.
 func modernSchedule(raw json.RawMessage, spec ScheduleSpec) (json.RawMessage, error) {
@@ -147,12 +154,39 @@ func modernSchedule(raw json.RawMessage, spec ScheduleSpec) (json.RawMessage, er
 	return overwrite(raw, spec.encode(), scheduleKeys)
 }
 
+// seen is the members of an object, for whoever asks for many of them.
+type seen []struct {
+	key   []byte
+	value json.RawMessage
+}
+
+func fieldsOf(object []byte) seen {
+	all := make(seen, 0, 24)
+	for key, value := range rawjson.Fields(object) {
+		all = append(all, struct {
+			key   []byte
+			value json.RawMessage
+		}{key, value})
+	}
+	return all
+}
+
+// get is rawjson.Get.
+func (s seen) get(key string) json.RawMessage {
+	for i := len(s) - 1; i >= 0; i-- {
+		if string(s[i].key) == key {
+			return s[i].value
+		}
+	}
+	return nil
+}
+
 // stateMember reads one key of the state; the status may hide under its old
 // name. nil if unset.
-func stateMember(state json.RawMessage, key string) json.RawMessage {
-	value := rawjson.Get(state, key)
+func (s seen) stateMember(key string) json.RawMessage {
+	value := s.get(key)
 	if value == nil && key == "lastRunStatus" {
-		value = rawjson.Get(state, "lastStatus")
+		value = s.get("lastStatus")
 	}
 	if value == nil || isNull(value) {
 		return nil
@@ -178,12 +212,13 @@ func instantOrNull(raw json.RawMessage) json.RawMessage {
 
 // CompactView is the short row of cron.list.
 func CompactView(r Row) (json.RawMessage, error) {
-	if !json.Valid(r.Definition) || !isObject(r.Definition) {
+	if !r.Sound && !rawjson.Valid(r.Definition) || !isObject(r.Definition) {
 		return nil, invalid("", "must be object")
 	}
-	at := func(key string) json.RawMessage { return rawjson.Get(r.Definition, key) }
-	state := func(key string) json.RawMessage { return stateMember(r.State, key) }
-	members := []rawjson.Member{{Key: "id", Value: quoteJSON(r.ID)}}
+	at := fieldsOf(r.Definition).get
+	facts := fieldsOf(r.State)
+	state := func(key string) json.RawMessage { return facts.stateMember(key) }
+	members := append(make([]rawjson.Member, 0, 28), rawjson.Member{Key: "id", Value: quoteJSON(r.ID)})
 	add := func(key string, value json.RawMessage) {
 		if value != nil && !isNull(value) {
 			members = append(members, rawjson.Member{Key: key, Value: value})

@@ -50,3 +50,13 @@ func TestListPagesEndBeforeTheyAreTooLong(t *testing.T) {
 		t.Errorf("%d of %d jobs in %d pages", len(seen), len(rows), pages)
 	}
 }
+
+// A state that cannot be read is shown as an empty one: it hides neither its job
+// nor those listed beside it.
+func TestBrokenStateHidesNoJob(t *testing.T) {
+	r := Row{ID: "j", Definition: []byte(`{"id":"j","name":"j","schedule":{"kind":"every","everyMs":60000}}`), State: []byte(`{"nextRunAtMs":`)}
+	shown, err := listRows([]Row{r, {ID: "k", Definition: r.Definition, State: []byte(`{"nextRunAtMs":5}`)}}, ListParams{})
+	if err != nil || !strings.Contains(string(shown), `"id":"j"`) || !strings.Contains(string(shown), `"state":{"nextRunAtMs":5}`) {
+		t.Errorf("%s, %v", shown, err)
+	}
+}
