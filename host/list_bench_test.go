@@ -43,7 +43,7 @@ func listHost(b *testing.B, n int) *Host {
 			`"--out","/var/reports/t-%[2]d.json","--format","json"],"cwd":"/var/reports","env":{"TENANT":"t-%[2]d"}},"delivery":{"mode":"none"},"state":{}}`, id, i*7919%n, nowMs)
 		state := fmt.Sprintf(`{"nextRunAtMs":%d,"rotaConsumedMs":%d,"lastRunAtMs":%[2]d,"lastRunStatus":"ok","lastStatus":"ok","lastDurationMs":2680,"lastDiagnostics":{"summary":"out",`+
 			`"entries":[{"ts":%[2]d,"source":"exec","severity":"info","message":"command ok","exitCode":0}]},"consecutiveErrors":0}`, nowMs+86_400_000+int64(i*7919%n)*1000, nowMs)
-		err := store.InsertJob(tx, store.JobRow{JobID: id, Definition: json.RawMessage(definition), State: json.RawMessage(state), SortOrder: int64(i), UpdatedAtMs: nowMs + int64(i*31%n),
+		_, err := store.InsertJob(tx, store.JobRow{JobID: id, Definition: json.RawMessage(definition), State: json.RawMessage(state), SortOrder: int64(i), UpdatedAtMs: nowMs + int64(i*31%n),
 			DefinitionColumns: store.DefinitionColumns{Name: "x", Enabled: true, PayloadKind: "command"}})
 		if err != nil {
 			b.Fatal(err)

@@ -21,6 +21,8 @@ type connection struct {
 	driver  driver.Conn
 	byQuery map[string]driver.Stmt
 	args    []driver.NamedValue // of the statement under way
+	// lastRowID is the place of the row that was inserted last.
+	lastRowID int64
 }
 
 func connect(dsn string) (*connection, error) {
@@ -74,6 +76,9 @@ func (c *connection) exec(query string, args ...any) (changed int64, err error) 
 	}
 	result, err := stmt.(driver.StmtExecContext).ExecContext(context.Background(), c.args)
 	if err != nil {
+		return 0, err
+	}
+	if c.lastRowID, err = result.LastInsertId(); err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()

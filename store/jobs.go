@@ -8,6 +8,7 @@ import (
 // JobRow is one row of cron_jobs. The JSON columns are the truth; the copies
 // beside them are written from it and read by nobody here.
 type JobRow struct {
+	RowID             int64 // its place, while the file is open; given by InsertJob and EachJob
 	JobID             string
 	Definition        json.RawMessage // job_json
 	State             json.RawMessage // state_json
@@ -38,10 +39,10 @@ func EachJob(t *Tx, f func(JobRow) error) error {
 	var definition, state string
 	var names pack
 	var definitions, states packRaw
-	return t.Query(`SELECT job_id, job_json, state_json, sort_order, updated_at,
+	return t.Query(`SELECT rowid, job_id, job_json, state_json, sort_order, updated_at,
 		coalesce(runtime_updated_at_ms, 0), name, enabled FROM cron_jobs NOT INDEXED WHERE store_key = ?`, []any{t.StoreKey()},
 		func(scan func(...any) error) error {
-			if err := scan(&r.JobID, &definition, &state, &r.SortOrder, &r.UpdatedAtMs,
+			if err := scan(&r.RowID, &r.JobID, &definition, &state, &r.SortOrder, &r.UpdatedAtMs,
 				&r.RuntimeUpdatedMs, &r.Name, &r.Enabled); err != nil {
 				return err
 			}
@@ -86,18 +87,19 @@ func (p *packRaw) put(text string) json.RawMessage {
 	return json.RawMessage(p.block[from:len(p.block):len(p.block)])
 }
 
-// InsertJob adds a job. An id that exists is a constraint error.
-func InsertJob(t *Tx, r JobRow) error {
-	_, err := t.Exec(`INSERT INTO cron_jobs (store_key, job_id, declaration_key, owner_agent_id, name,
+// InsertJob adds a job and gives its place. An id that exists is a constraint error.
+func InsertJob(t *Tx, r JobRow) (rowID int64, err error) {
+	_, err = t.Exec(`INSERT INTO cron_jobs (store_key, job_id, declaration_key, owner_agent_id, name,
 		description, enabled, agent_id, payload_kind, job_json, state_json, schedule_identity, sort_order, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.StoreKey(), r.JobID, orNull(r.DeclarationKey), orNull(r.OwnerAgentID), r.Name,
 		orNull(r.Description), r.Enabled, orNull(r.AgentID), r.PayloadKind,
 		string(r.Definition), string(r.State), orNull(r.ScheduleIdentity), r.SortOrder, r.UpdatedAtMs)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return distrustGrant(t, r.JobID)
+	rowID = t.s.session.conn.lastRowID
+	return rowID, distrustGrant(t, r.JobID)
 }
 
 // UpdateDefinition writes a changed definition with its copies and state. It
@@ -130,10 +132,11 @@ func distrustGrant(t *Tx, jobID string) error {
 	return err
 }
 
-// UpdateState is the runtime write: state alone.
-func UpdateState(t *Tx, jobID string, state json.RawMessage, atMs int64) error {
+// UpdateState is the runtime write: state alone. It finds the row by its place,
+// because a busy turn does little else.
+func UpdateState(t *Tx, rowID int64, state json.RawMessage, atMs int64) error {
 	_, err := t.Exec(`UPDATE cron_jobs SET state_json = ?, runtime_updated_at_ms = ?
-		WHERE store_key = ? AND job_id = ?`, string(state), null(atMs), t.s.word(t.StoreKey()), jobID)
+		WHERE rowid = ?`, string(state), null(atMs), rowID)
 	return err
 }
 

@@ -251,13 +251,14 @@ func TestDefinitionWriteDistrustsTheGrant(t *testing.T) {
 	inTx(t, func(tx *Tx) error {
 		row := JobRow{JobID: "j", Definition: json.RawMessage(`{"a":1}`), State: json.RawMessage(`{}`), UpdatedAtMs: 5,
 			DefinitionColumns: DefinitionColumns{Name: "n", Enabled: true, PayloadKind: "command"}}
-		if err := InsertJob(tx, row); err != nil {
+		rowID, err := InsertJob(tx, row)
+		if err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`UPDATE cron_jobs SET grant_definition_revision = 'h', grant_definition_updated_at = 5, grant_definition_generation = 3`); err != nil {
 			return err
 		}
-		if err := UpdateState(tx, "j", json.RawMessage(`{"x":1}`), 6); err != nil {
+		if err := UpdateState(tx, rowID, json.RawMessage(`{"x":1}`), 6); err != nil {
 			return err
 		}
 		grant := func() (text string) {

@@ -146,7 +146,7 @@ func (t *turn) armJob(j *Job) error {
 	}
 	t.st.armCount++
 	armed.n = t.st.armCount
-	if err := store.UpdateState(t.tx, j.ID, armed.job.State, armed.job.RuntimeMs); err != nil {
+	if err := store.UpdateState(t.tx, j.rowID, armed.job.State, armed.job.RuntimeMs); err != nil {
 		return err
 	}
 	if err := store.InsertArmed(t.tx, store.ArmedRow{N: armed.n, JobID: j.ID, ReceiptID: armed.run.ReceiptID, State: j.State, RuntimeMs: j.RuntimeMs}); err != nil {

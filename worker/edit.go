@@ -38,7 +38,7 @@ func (t *turn) addJob(c AddJob) (Added, error) {
 	if j, err = t.withFirstDeadline(j); err != nil {
 		return Added{}, err
 	}
-	if err := store.InsertJob(t.tx, j.row()); err != nil {
+	if j.rowID, err = store.InsertJob(t.tx, j.row()); err != nil {
 		return Added{}, err
 	}
 	t.st.nextSort++

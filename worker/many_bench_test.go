@@ -36,7 +36,7 @@ func manyJobs(b *testing.B, n int) (path string) {
 		b.Fatal(err)
 	}
 	for i := range n {
-		if err := store.InsertJob(tx, manyRow(b, i)); err != nil {
+		if _, err := store.InsertJob(tx, manyRow(b, i)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -124,6 +124,7 @@ type Job struct {
 	UpdatedMs  int64  // definition write time
 	RuntimeMs  int64  // last runtime write; 0 = never
 	SetAside   string // why the row cannot be used; empty when it can
+	rowID      int64  // the row's place in cron_jobs
 
 	timing schedule.Schedule // the zero value never fires
 	nextMs int64             // nextRunAtMs of the state
@@ -305,6 +306,7 @@ func readWith(with *decodedJob, row store.JobRow, c *job.Compiler) (j *Job, whol
 	j = &Job{
 		ID: row.JobID, Definition: row.Definition, State: row.State, Name: row.Name,
 		Enabled: row.Enabled, SortOrder: row.SortOrder, UpdatedMs: row.UpdatedAtMs, RuntimeMs: row.RuntimeUpdatedMs,
+		rowID: row.RowID,
 	}
 	s, d := with.state, with.def
 	if err := store.DecodeStateTo(s, row.State); err != nil {
@@ -333,22 +335,45 @@ func readWith(with *decodedJob, row store.JobRow, c *job.Compiler) (j *Job, whol
 	return j, true
 }
 
-// withState is the job with another state.
-func (j *Job) withState(is store.State) (*Job, error) {
-	raw, err := store.EncodeState(j.State, j.state(), &is)
+// nextState is a state in the making, in the place where its job will keep it.
+type nextState struct {
+	decodedJob
+	is store.State
+}
+
+func (j *Job) nextState() *nextState {
+	n := &nextState{is: *j.state()}
+	if n.state = &n.is; j.kept != nil {
+		n.def = j.kept.def
+	}
+	return n
+}
+
+// withNext is the job with its next state, which is then shared: nobody may change
+// it any more.
+func (j *Job) withNext(n *nextState) (*Job, error) {
+	raw, err := store.EncodeState(j.State, j.state(), &n.is)
 	if err != nil {
 		return nil, err
 	}
 	next := *j
-	next.hold(raw, &is)
+	next.State, next.kept = raw, &n.decodedJob
+	next.note(&n.is)
 	return &next, nil
+}
+
+// withState is the job with another state.
+func (j *Job) withState(is store.State) (*Job, error) {
+	n := j.nextState()
+	n.is = is
+	return j.withNext(n)
 }
 
 // row is the job as its table row.
 func (j *Job) row() store.JobRow {
 	d := j.def()
 	return store.JobRow{
-		JobID: j.ID, Definition: j.Definition, State: j.State, SortOrder: j.SortOrder, UpdatedAtMs: j.UpdatedMs,
+		RowID: j.rowID, JobID: j.ID, Definition: j.Definition, State: j.State, SortOrder: j.SortOrder, UpdatedAtMs: j.UpdatedMs,
 		RuntimeUpdatedMs: j.RuntimeMs, ScheduleIdentity: d.ScheduleIdentity(),
 		DefinitionColumns: store.DefinitionColumns{
 			Name: d.Name, Enabled: d.Enabled, PayloadKind: d.PayloadKind, DeclarationKey: d.DeclarationKey,

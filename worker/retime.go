@@ -43,7 +43,7 @@ func (t *turn) rebuild() error {
 	moved := 0
 	c := job.Compiler{DST: t.cfg.DST, Zone: t.cfg.Zone, Expressions: schedule.Expressions{}}
 	for j := range t.eachJob() {
-		next := readJob(store.JobRow{JobID: j.ID, Definition: j.Definition, State: j.State, SortOrder: j.SortOrder,
+		next := readJob(store.JobRow{RowID: j.rowID, JobID: j.ID, Definition: j.Definition, State: j.State, SortOrder: j.SortOrder,
 			UpdatedAtMs: j.UpdatedMs, RuntimeUpdatedMs: j.RuntimeMs,
 			DefinitionColumns: store.DefinitionColumns{Name: j.Name, Enabled: j.Enabled}}, &c)
 		next.plan, next.retry = j.plan, j.retry

@@ -162,7 +162,7 @@ func (t *turn) flush() error {
 		if _, armed := t.st.armed.Get(id); armed {
 			return fmt.Errorf("job %s was changed while a run of it is armed", id)
 		}
-		if err := store.UpdateState(t.tx, id, j.State, j.RuntimeMs); err != nil {
+		if err := store.UpdateState(t.tx, j.rowID, j.State, j.RuntimeMs); err != nil {
 			return err
 		}
 		if err := t.dropStaleRetry(j); err != nil {
@@ -177,9 +177,9 @@ func (t *turn) dirty() bool { return t.wrote || len(t.touched) > 0 }
 
 // editState changes a job's state in memory and marks it for the flush.
 func (t *turn) editState(j *Job, edit func(*store.State)) (*Job, error) {
-	is := *j.state()
-	edit(&is)
-	next, err := j.withState(is)
+	is := j.nextState()
+	edit(&is.is)
+	next, err := j.withNext(is)
 	if err != nil {
 		return nil, err
 	}

@@ -132,10 +132,11 @@ func (l Ledger) job(t *store.Tx, i int) error {
 	if err != nil {
 		return err
 	}
-	return store.InsertJob(t, store.JobRow{
+	_, err = store.InsertJob(t, store.JobRow{
 		JobID: id, Definition: definition, State: state, SortOrder: int64(i), UpdatedAtMs: createdMs,
 		DefinitionColumns: store.DefinitionColumns{Name: name, Enabled: true, PayloadKind: "command", AgentID: "main"},
 	})
+	return err
 }
 
 // receipt writes a finished receipt; each round gives every job one.
