@@ -24,7 +24,12 @@ type Run struct {
 
 func newRun(l *Launcher, order *worker.Launch) (*Run, context.Context) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Run{Launch: order, Output: new(Output), l: l, cancel: cancel, startedMono: l.opt.Mono()}, ctx
+	r := &struct {
+		Run
+		output Output
+	}{Run: Run{Launch: order, l: l, cancel: cancel, startedMono: l.opt.Mono()}}
+	r.Output = &r.output
+	return &r.Run, ctx
 }
 
 // Hurry is closed when the launcher stops and its grace is over: what is still

@@ -81,9 +81,10 @@ func BenchmarkEncodeState(b *testing.B) {
 		is   *State
 	}{{"request", &requested}, {"settle", &ended}} {
 		b.Run(c.name, func(b *testing.B) {
+			var room [256]byte
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := EncodeState([]byte(stateText), was, c.is); err != nil {
+				if _, err := EncodeState([]byte(stateText), was, c.is, room[:0]); err != nil {
 					b.Fatal(err)
 				}
 			}

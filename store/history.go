@@ -23,10 +23,10 @@ func InsertHistory(t *Tx, r HistoryRow) error {
 	_, err := t.Exec(`INSERT INTO task_runs (task_id, runtime, task_kind, source_id, requester_session_key, owner_key,
 		scope_kind, agent_id, run_id, task, status, delivery_status, notify_policy, created_at, started_at, ended_at,
 		last_event_at, cleanup_after, error, terminal_summary, detail_json)
-		VALUES (?, 'cron', 'automation_run', ?, '', '', 'system', ?, ?, ?, ?, 'not_applicable', 'silent', ?, ?, ?, ?, ?, ?, ?, ?)`,
+		VALUES (?, 'cron', 'automation_run', ?, '', '', 'system', ?, ?, ?, ?, 'not_applicable', 'silent', ?, ?, ?, ?, ?, ?, ?, CAST(? AS TEXT))`,
 		r.TaskID, jobID, t.s.wordOrNull(r.AgentID), r.RunID, jobID, t.s.word(r.Status),
 		startedAtMs, startedAtMs, endedAtMs, endedAtMs, r.CleanupMs,
-		orNull(r.Error), orNull(r.Summary), string(r.Detail))
+		orNull(r.Error), orNull(r.Summary), []byte(r.Detail))
 	return err
 }
 

@@ -23,7 +23,8 @@ const (
 // and never from the time the worker woke up. again names a slot that was
 // deliberately opened a second time; empty otherwise.
 func SlotID(storeKey, jobID string, slotMs int64, again string) string {
-	text := append(idText(storeKey, jobID), ',')
+	var room [256]byte
+	text := append(appendIDText(room[:0], storeKey, jobID), ',')
 	text = strconv.AppendInt(text, slotMs, 10)
 	if again != "" {
 		text = rawjson.AppendString(append(text, ','), again)
@@ -33,21 +34,21 @@ func SlotID(storeKey, jobID string, slotMs int64, again string) string {
 
 // ManualID is the receipt id of a manual run.
 func ManualID(storeKey, jobID, mode, key string) string {
-	text := rawjson.AppendString(append(idText(storeKey, jobID), ','), mode)
+	var room [256]byte
+	text := rawjson.AppendString(append(appendIDText(room[:0], storeKey, jobID), ','), mode)
 	text = rawjson.AppendString(append(text, ','), key)
 	return encodeID(manualPrefix, append(text, ']'))
 }
 
-// idText begins the JSON array that an id holds.
-func idText(storeKey, jobID string) []byte {
-	text := append(make([]byte, 0, 128), '[')
-	text = rawjson.AppendString(text, storeKey)
-	return rawjson.AppendString(append(text, ','), jobID)
+// appendIDText begins the JSON array that an id holds.
+func appendIDText(b []byte, storeKey, jobID string) []byte {
+	b = rawjson.AppendString(append(b, '['), storeKey)
+	return rawjson.AppendString(append(b, ','), jobID)
 }
 
 func encodeID(prefix string, text []byte) string {
-	id := append(make([]byte, 0, len(prefix)+base64.RawURLEncoding.EncodedLen(len(text))), prefix...)
-	return string(base64.RawURLEncoding.AppendEncode(id, text))
+	var room [384]byte
+	return string(base64.RawURLEncoding.AppendEncode(append(room[:0], prefix...), text))
 }
 
 // RunKey is what a receipt id says. A zero Kind means an id of another kind
@@ -126,7 +127,8 @@ func parseManual(parts []json.RawMessage) RunKey {
 
 // InternalRunID is task_runs.run_id: how history joins to receipts.
 func InternalRunID(jobID string, startedAtMs int64, receiptID, publicID string) string {
-	b := append(make([]byte, 0, 320), "cron:"...)
+	var room [512]byte
+	b := append(room[:0], "cron:"...)
 	b = strconv.AppendInt(append(append(b, jobID...), ':'), startedAtMs, 10)
 	b = append(append(b, ':'), receiptID...)
 	if publicID != "" {
@@ -140,7 +142,8 @@ func InternalRunID(jobID string, startedAtMs int64, receiptID, publicID string) 
 // the rows of one time share the pages of its index. nth tells rows of one
 // receipt and millisecond apart.
 func TaskID(receiptID string, runAtMs, nth int64) string {
-	text := append(append(make([]byte, 0, 320), receiptID...), 0)
+	var room [320]byte
+	text := append(append(room[:0], receiptID...), 0)
 	text = append(strconv.AppendInt(text, runAtMs, 10), 0)
 	sum := sha256.Sum256(strconv.AppendInt(text, nth, 10))
 	binary.BigEndian.PutUint64(sum[:8], uint64(runAtMs)<<16|uint64(sum[6])<<8|uint64(sum[7]))

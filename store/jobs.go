@@ -135,8 +135,8 @@ func distrustGrant(t *Tx, jobID string) error {
 // UpdateState is the runtime write: state alone. It finds the row by its place,
 // because a busy turn does little else.
 func UpdateState(t *Tx, rowID int64, state json.RawMessage, atMs int64) error {
-	_, err := t.Exec(`UPDATE cron_jobs SET state_json = ?, runtime_updated_at_ms = ?
-		WHERE rowid = ?`, string(state), null(atMs), rowID)
+	_, err := t.Exec(`UPDATE cron_jobs SET state_json = CAST(? AS TEXT), runtime_updated_at_ms = ?
+		WHERE rowid = ?`, []byte(state), null(atMs), rowID)
 	return err
 }
 

@@ -109,13 +109,13 @@ func TestStateKeepsWhatItDoesNotKnow(t *testing.T) {
 	if was.NextRunAtMs != Some(1000) || was.LastStatus != "" || was.ConsecutiveErrors != Some(2) || was.LastError != "x" {
 		t.Fatalf("%+v", was)
 	}
-	same, err := EncodeState(raw, was, was)
+	same, err := EncodeState(raw, was, was, nil)
 	if err != nil || !bytes.Equal(same, raw) {
 		t.Fatalf("no change wrote %s, %v", same, err)
 	}
 	is := *was
 	is.NextRunAtMs, is.LastError, is.RotaConsumedMs = Int{}, "", Some(1000)
-	got, err := EncodeState(raw, was, &is)
+	got, err := EncodeState(raw, was, &is, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestStateRoundTrip(t *testing.T) {
 				*f.raw(&is) = json.RawMessage(`{"a":true}`)
 			}
 		}
-		raw, err := EncodeState([]byte(`{"kept":1}`), &was, &is)
+		raw, err := EncodeState([]byte(`{"kept":1}`), &was, &is, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestStateRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := EncodeState(raw, back, &is)
+		again, err := EncodeState(raw, back, &is, nil)
 		if err != nil || !bytes.Equal(again, raw) {
 			t.Fatalf("seed %d: %s reads back differently: %s %v", seed, raw, again, err)
 		}

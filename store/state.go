@@ -171,12 +171,12 @@ func decodeInt(value []byte) Int {
 }
 
 // EncodeState writes the difference between two states into the bytes the
-// first was read from. Where nothing differs it gives the same bytes.
-func EncodeState(raw []byte, was, is *State) ([]byte, error) {
-	// A busy turn encodes two states a run: what is small stays on the stack.
-	var room [32]rawjson.Member
-	var digits [256]byte
-	edits, text := room[:0], digits[:0]
+// first was read from. Where nothing differs it gives the same bytes. What it
+// needs on the way it writes to room, which may be nil: a busy turn encodes
+// several states a run.
+func EncodeState(raw []byte, was, is *State, room []byte) ([]byte, error) {
+	var few [32]rawjson.Member
+	edits, text := few[:0], room[:0]
 	for i := range stateFields {
 		f := &stateFields[i]
 		var value json.RawMessage // nil removes the key

@@ -60,7 +60,7 @@ func readJobs(tx *store.Tx, cfg *Config) ([]*Job, error) {
 	go func() {
 		defer close(decoded)
 		c := job.Compiler{DST: cfg.DST, Zone: cfg.Zone, Expressions: schedule.Expressions{}}
-		with := &decodedJob{new(job.Definition), new(store.State)}
+		with := &decodedJob{def: new(job.Definition), state: new(store.State)}
 		for rows := range handed {
 			for _, row := range rows {
 				j, _ := readWith(with, row, &c)

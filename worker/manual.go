@@ -94,7 +94,10 @@ func (t *turn) manualRun(j *Job, c RunJob) *Run {
 
 // manualRunID is the public id of a manual run. jobOfRun reads it.
 func manualRunID(jobID string, nowMs, count int64) string {
-	return "manual:" + jobID + ":" + strconv.FormatInt(nowMs, 10) + ":" + strconv.FormatInt(count, 10)
+	var room [128]byte
+	b := append(append(append(room[:0], "manual:"...), jobID...), ':')
+	b = append(strconv.AppendInt(b, nowMs, 10), ':')
+	return string(strconv.AppendInt(b, count, 10))
 }
 
 // takeSlot lets a manual run in mode due stand for the slot that was due: one

@@ -161,8 +161,9 @@ func (j *Job) says(f fact) bool { return j.facts&f != 0 }
 
 // decodedJob is what the bytes of a job say; each part may be missing.
 type decodedJob struct {
-	def   *job.Definition
-	state *store.State
+	revision string // job.Revision of the definition, where it was asked for
+	def      *job.Definition
+	state    *store.State
 }
 
 // def is the definition, decoded. It is shared: nobody may change it.
@@ -191,13 +192,21 @@ func (j *Job) state() *store.State {
 	return store.ReadState(j.State)
 }
 
+// revision is the hash that a receipt carries.
+func (j *Job) revision() string {
+	if j.kept != nil && j.kept.revision != "" {
+		return j.kept.revision
+	}
+	return job.Revision(j.Definition)
+}
+
 // atHand reports whether nothing of the job has to be decoded.
 func (j *Job) atHand() bool { return j.kept != nil && j.kept.def != nil && j.kept.state != nil }
 
 // decode keeps what the job says at hand.
 func (j *Job) decode() {
 	if !j.atHand() {
-		j.kept = &decodedJob{j.def(), j.state()}
+		j.kept = &decodedJob{job.Revision(j.Definition), j.def(), j.state()}
 	}
 }
 
@@ -207,7 +216,7 @@ func (j *Job) hold(raw []byte, s *store.State) {
 	if j.kept != nil {
 		d = j.kept.def
 	}
-	j.State, j.kept = raw, &decodedJob{d, s}
+	j.State, j.kept = raw, &decodedJob{def: d, state: s}
 	j.note(s)
 }
 
@@ -289,7 +298,7 @@ func newJob(row store.JobRow, dst schedule.DST, zone string) *Job {
 }
 
 func readJob(row store.JobRow, c *job.Compiler) *Job {
-	kept := &decodedJob{new(job.Definition), new(store.State)}
+	kept := &decodedJob{def: new(job.Definition), state: new(store.State)}
 	j, whole := readWith(kept, row, c)
 	if !whole {
 		kept.def = nil
@@ -344,15 +353,15 @@ type nextState struct {
 func (j *Job) nextState() *nextState {
 	n := &nextState{is: *j.state()}
 	if n.state = &n.is; j.kept != nil {
-		n.def = j.kept.def
+		n.def, n.revision = j.kept.def, j.kept.revision
 	}
 	return n
 }
 
 // withNext is the job with its next state, which is then shared: nobody may change
-// it any more.
-func (j *Job) withNext(n *nextState) (*Job, error) {
-	raw, err := store.EncodeState(j.State, j.state(), &n.is)
+// it any more. room is for what is needed on the way.
+func (j *Job) withNext(n *nextState, room []byte) (*Job, error) {
+	raw, err := store.EncodeState(j.State, j.state(), &n.is, room)
 	if err != nil {
 		return nil, err
 	}
@@ -366,7 +375,7 @@ func (j *Job) withNext(n *nextState) (*Job, error) {
 func (j *Job) withState(is store.State) (*Job, error) {
 	n := j.nextState()
 	n.is = is
-	return j.withNext(n)
+	return j.withNext(n, nil)
 }
 
 // row is the job as its table row.

@@ -73,7 +73,7 @@ func (t *turn) request(r *Run) error {
 	if !r.timed() {
 		requestRunID = r.RunID
 	}
-	revision := job.Revision(j.Definition)
+	revision := j.revision()
 	err := store.InsertReceipt(t.tx, store.Receipt{ID: r.ReceiptID, JobID: j.ID, ConfigRevision: revision,
 		AgentID: j.def().AgentID, RequestRunID: requestRunID, OwnerPID: t.id.pid, StartedAtMs: t.now})
 	if store.Class(err) == store.Constraint && r.timed() {
@@ -179,7 +179,7 @@ func (t *turn) activate(r *Run) error {
 		return errNoJob("activate", r.JobID)
 	}
 	if !t.saysSo(r, j) {
-		if err := store.ActivateReceipt(t.tx, r.ReceiptID, job.Revision(j.Definition), t.id.pid, t.now); err != nil {
+		if err := store.ActivateReceipt(t.tx, r.ReceiptID, j.revision(), t.id.pid, t.now); err != nil {
 			return err
 		}
 	}

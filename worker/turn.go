@@ -50,7 +50,8 @@ type turn struct {
 	fired   []int64 // rows of rota_armed to take away
 	handOut []*armedRun
 	decoded []string // jobs that may have something decoded at hand
-	wrote   bool     // something beside touched state was written
+	room    [256]byte
+	wrote   bool // something beside touched state was written
 	marks   marks
 }
 
@@ -179,7 +180,7 @@ func (t *turn) dirty() bool { return t.wrote || len(t.touched) > 0 }
 func (t *turn) editState(j *Job, edit func(*store.State)) (*Job, error) {
 	is := j.nextState()
 	edit(&is.is)
-	next, err := j.withNext(is)
+	next, err := j.withNext(is, t.room[:])
 	if err != nil {
 		return nil, err
 	}

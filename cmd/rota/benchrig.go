@@ -6,10 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/rota-scheduler/rota/launcher"
 	"github.com/rota-scheduler/rota/store"
@@ -157,7 +156,7 @@ func (r *benchRig) stream(ctx context.Context, f benchFlags) (late, done delays,
 					waitUntil(ctx, begin.Add(offset))
 				}
 				asked := time.Now()
-				answer, err := r.worker.RunNow(ctx, worker.RunJob{ID: jobs[n%len(jobs)], Mode: "force", Key: uuid.NewString()})
+				answer, err := r.worker.RunNow(ctx, worker.RunJob{ID: jobs[n%len(jobs)], Mode: "force", Key: strconv.Itoa(n*len(all) + i)})
 				if err == nil && answer.Reason != "" {
 					err = errors.New("a run was refused: " + answer.Reason)
 				}
