@@ -60,6 +60,30 @@ type logLine struct {
 	Attempt int    `json:"attempt,omitempty"`
 }
 
+// text is the line as it is written. Nearly all lines are launches by ids that
+// need no escapes, and each run waits for its own.
+func (l *logLine) text() ([]byte, error) {
+	if *l == (logLine{Launch: l.Launch, Boot: l.Boot}) && isPlain(l.Launch) && isPlain(l.Boot) {
+		b := make([]byte, 0, len(l.Launch)+len(l.Boot)+32)
+		b = append(append(b, `{"launch":"`...), l.Launch...)
+		b = append(append(b, `","boot":"`...), l.Boot...)
+		return append(b, "\"}\n"...), nil
+	}
+	raw, err := json.Marshal(l)
+	return append(raw, '\n'), err
+}
+
+// isPlain reports whether JSON has a text as it is. An empty one is left out of a
+// line.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return text != ""
+}
+
 // receipt is the run that the line is about; one of the three is set.
 func (l *logLine) receipt() string { return l.Launch + l.Process + l.Send }
 
@@ -89,7 +113,7 @@ func openLaunchLog(path, bootID string) (*launchLog, error) {
 			g.header = append([]byte(nil), raw...)
 			return
 		}
-		g.keep(line.receipt(), raw)
+		g.keep(line.receipt(), bytes.Clone(raw))
 		g.inherited[line.receipt()] = true
 	})
 	if err == nil {
@@ -174,11 +198,10 @@ func (g *launchLog) started(receiptID string, p *worker.Process) error {
 }
 
 func (g *launchLog) append(receiptID string, line logLine) error {
-	raw, err := json.Marshal(line)
+	raw, err := line.text()
 	if err != nil {
 		return err
 	}
-	raw = append(raw, '\n')
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.file == nil { // an earlier replacement failed half-way
@@ -201,10 +224,13 @@ func (g *launchLog) append(receiptID string, line logLine) error {
 	return nil
 }
 
-// keep remembers a line of an open run.
+// keep remembers a line of an open run. The line is the log's from then on.
 func (g *launchLog) keep(receiptID string, raw []byte) {
-	g.open[receiptID] = append(g.open[receiptID], raw...)
 	g.openSize += int64(len(raw))
+	if lines, ok := g.open[receiptID]; ok {
+		raw = append(lines, raw...)
+	}
+	g.open[receiptID] = raw
 }
 
 // drop forgets the lines of a run.

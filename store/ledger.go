@@ -92,6 +92,8 @@ func insertEventsSQL(rows int) string {
 
 // InsertEvents adds the events of a turn.
 func InsertEvents(t *Tx, events []EventRow) error {
+	// A run tells two of its events in one turn: its ids are arguments once.
+	clear(t.s.ids)
 	var args [8 * eventsAtOnce]any
 	for len(events) > 0 {
 		n, query := 1, insertEvent
@@ -104,7 +106,7 @@ func InsertEvents(t *Tx, events []EventRow) error {
 			if i > 0 && e.AtMs == events[i-1].AtMs {
 				row[1] = args[8*i-7]
 			}
-			row[3], row[4] = orNull(e.JobID), orNull(e.RunID)
+			row[3], row[4] = t.s.id(e.JobID), t.s.id(e.RunID)
 			row[5], row[6], row[7] = null(e.SlotMs), t.s.wordOrNull(e.Status), orNull(string(e.Detail))
 		}
 		if _, err := t.Exec(query, args[:8*n]...); err != nil {
@@ -136,6 +138,22 @@ func (s *Store) wordOrNull(text string) any {
 		return nil
 	}
 	return s.word(text)
+}
+
+// id is an id as an argument, made once a statement or turn; an empty one is NULL.
+func (s *Store) id(text string) any {
+	if text == "" {
+		return nil
+	}
+	if w, ok := s.ids[text]; ok {
+		return w
+	}
+	if s.ids == nil {
+		s.ids = map[string]any{}
+	}
+	var w any = text
+	s.ids[text] = w
+	return w
 }
 
 // maxWords bounds what is kept of them, whatever a file says.

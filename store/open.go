@@ -45,6 +45,7 @@ type Store struct {
 	wal     bool // the -wal file stays when the connection closes
 	found   found
 	words   map[string]any // see Store.word
+	ids     map[string]any // see Store.id
 }
 
 // found is what Open learned; it does not change afterwards.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -285,7 +286,8 @@ func (d *desk) checkMemory() {
 // lines are the totals of a file as text, one line a job.
 func (h historyTotals) lines() (all []string) {
 	sum := 0
-	for jobID, n := range h.byJob.All() {
+	for _, jobID := range slices.Sorted(maps.Keys(h.byJob)) {
+		n := h.byJob[jobID]
 		all = append(all, fmt.Sprintf("%s %d", jobID, n))
 		sum += n
 	}

@@ -152,7 +152,7 @@ func (t *turn) record(r *Run, e entry, endedAtMs int64) error {
 	if err != nil {
 		return err
 	}
-	t.st.totals = t.st.totals.add(t.edit, r.JobID, 1)
+	t.countRows(r.JobID, 1)
 	return t.emit(Event{Kind: EventFinished, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(e.Status),
 		Detail: wireEntry(r.JobID, endedAtMs, detail, name), stored: endRef{taskID, name}.json()})
 }

@@ -303,6 +303,9 @@ func (w *Worker) committed(t *turn, b *batch) {
 func (w *Worker) leave(t *turn, b *batch) {
 	t.letGo(&w.last)
 	w.st = t.st
+	for _, c := range t.counts {
+		w.st.totals.add(c.jobID, c.rows)
+	}
 	w.stale = w.stale && !t.rebuilt
 	if t.followed {
 		w.seen = w.seen.after(instant{t.now, t.monoMs}, t.clock)

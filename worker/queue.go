@@ -112,9 +112,8 @@ func (t *turn) request(r *Run) error {
 			return err
 		}
 	}
-	next := *r
-	next.Phase, next.revision = PhaseRequested, revision
-	t.putRun(&next)
+	r.Phase, r.revision = PhaseRequested, revision // nobody has it yet
+	t.putRun(r)
 	t.wrote, t.marks.requested = true, true
 	return t.emit(Event{Kind: EventRequested, JobID: r.JobID, RunID: r.RunID, SlotMs: r.SlotMs, Status: string(r.Trigger)})
 }

@@ -87,7 +87,7 @@ func (t *turn) expire(runs int) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	t.st.totals = t.st.totals.addAll(t.edit, by, -1)
+	t.countRemoved(by)
 	next, orphans, err := store.ExpireOrphans(t.tx, t.st.retention.orphansFrom, oldestMs, eventsOfRun*runs)
 	if err != nil {
 		return false, err
@@ -109,13 +109,13 @@ func (t *turn) trimJobs(runs int) error {
 		if err != nil {
 			return err
 		}
-		over, rows := max(0, t.st.totals.of(id)-t.cfg.HistoryRowsPerJob), int64(0)
+		over, rows := max(0, t.rowsOf(id)-t.cfg.HistoryRowsPerJob), int64(0)
 		if over > 0 {
 			var by store.HistoryTotals
 			if rows, by, err = store.TrimHistory(t.tx, id, min(over, rowsLeft)); err != nil {
 				return err
 			}
-			t.st.totals = t.st.totals.addAll(t.edit, by, -1)
+			t.countRemoved(by)
 		}
 		t.wrote = t.wrote || receipts+rows > 0
 		if int(receipts) == receiptsLeft || over > rowsLeft { // the next piece goes on with it

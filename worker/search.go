@@ -240,7 +240,9 @@ func (w *Worker) countHistory(tx *store.Tx, budget int) (err error) {
 		s.count = nil // it begins anew: what this slice would have counted is not known
 		return err
 	}
-	totals = totals.addAll(new(edit), counted, 1)
+	for jobID, rows := range counted {
+		totals.add(jobID, rows)
+	}
 	if s.count.Done {
 		totals.known, s.count = true, nil
 	}

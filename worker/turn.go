@@ -49,6 +49,7 @@ type turn struct {
 	isTouch map[string]bool
 	fired   []int64 // rows of rota_armed to take away
 	handOut []*armedRun
+	counts  []rowCount
 	decoded []string // jobs that may have something decoded at hand
 	room    [256]byte
 	wrote   bool // something beside touched state was written
@@ -63,13 +64,13 @@ type staging struct {
 	st             state
 	orders, events int
 	kept, touched  int
-	fired          int
+	fired, counts  int
 	wrote          bool
 	marks          marks
 }
 
 func (t *turn) stage() staging {
-	return staging{t.st, len(t.orders), len(t.events), t.kept, len(t.touched), len(t.fired), t.wrote, t.marks}
+	return staging{t.st, len(t.orders), len(t.events), t.kept, len(t.touched), len(t.fired), len(t.counts), t.wrote, t.marks}
 }
 
 func (t *turn) unstage(s staging) {
@@ -77,7 +78,7 @@ func (t *turn) unstage(s staging) {
 		delete(t.isTouch, id)
 	}
 	t.st, t.orders, t.events = s.st, t.orders[:s.orders], t.events[:s.events]
-	t.fired = t.fired[:s.fired]
+	t.fired, t.counts = t.fired[:s.fired], t.counts[:s.counts]
 	t.kept, t.touched, t.wrote, t.marks = s.kept, t.touched[:s.touched], s.wrote, s.marks
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +94,10 @@ type call struct {
 	// givenUp is closed when nobody waits for the answer any more; nil is never.
 	givenUp <-chan struct{}
 }
+
+// calls are used again once they are answered; one that was given up on is left to
+// the worker.
+var calls = sync.Pool{New: func() any { return &call{reply: make(chan answer, 1)} }}
 
 type answer struct {
 	value any
@@ -217,12 +222,15 @@ func ask[T any](ctx context.Context, w *Worker, command any) (T, error) {
 	if w.stopping.Load() {
 		return none, errStopping()
 	}
-	c := &call{command: command, reply: make(chan answer, 1), givenUp: ctx.Done()}
+	c := calls.Get().(*call)
+	c.command, c.givenUp = command, ctx.Done()
 	if !w.commands.put(c) {
 		return none, &job.Error{Code: job.CodeOverloaded, Op: "command", Message: "too many commands are waiting", Hint: "try again in a moment"}
 	}
 	select {
 	case a := <-c.reply:
+		c.command, c.givenUp = nil, nil
+		calls.Put(c) // the worker has answered, and is done with it
 		return typed[T](a)
 	case <-ctx.Done():
 		return none, &job.Error{Code: job.CodeUnknown, Op: "command", Message: "gave up waiting for the answer; the command may still be applied",

@@ -16,7 +16,7 @@ type ends struct {
 	lost chan struct{} // closed when events were dropped
 
 	mu    sync.Mutex               // guards what follows
-	runs  map[string]chan struct{} // awaited, by public id
+	runs  map[string]chan struct{} // awaited, by public id; buffered by one
 	early map[string]bool          // ended before anybody waited
 }
 
@@ -43,20 +43,20 @@ func (e *ends) ended(runID string) {
 	defer e.mu.Unlock()
 	if c, ok := e.runs[runID]; ok {
 		delete(e.runs, runID)
-		close(c)
+		c <- struct{}{}
 		return
 	}
 	e.early[runID] = true
 }
 
-func (e *ends) wait(ctx context.Context, runID string) error {
+// wait returns when a run has ended. c is the caller's own, and empty.
+func (e *ends) wait(ctx context.Context, runID string, c chan struct{}) error {
 	e.mu.Lock()
 	if e.early[runID] {
 		delete(e.early, runID)
 		e.mu.Unlock()
 		return nil
 	}
-	c := make(chan struct{})
 	e.runs[runID] = c
 	e.mu.Unlock()
 	select {

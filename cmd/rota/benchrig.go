@@ -150,6 +150,7 @@ func (r *benchRig) stream(ctx context.Context, f benchFlags) (late, done delays,
 		}
 		c, jobs := &all[i], r.jobsOf(f, i, len(all))
 		callers.Go(func() {
+			ended := make(chan struct{}, 1)
 			for n := range share {
 				if f.rate > 0 {
 					offset := time.Duration(n*len(all)+i) * time.Second / time.Duration(f.rate)
@@ -165,7 +166,7 @@ func (r *benchRig) stream(ctx context.Context, f benchFlags) (late, done delays,
 					return
 				}
 				c.late = append(c.late, time.Since(asked))
-				if err := ends.wait(ctx, answer.RunID); err != nil {
+				if err := ends.wait(ctx, answer.RunID, ended); err != nil {
 					failures <- err
 					return
 				}
