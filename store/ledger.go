@@ -300,23 +300,22 @@ func Expire(t *Tx, e Expiry) (removed int64, more bool, err error) {
 	return removed, more, nil
 }
 
-// TrimReceipts keeps the newest finished receipts of a job and says how many it
-// removed, at most limit. Receipts of a time that has not come, left by a clock
-// that was ahead, count as the oldest. Both statements follow the index and stop:
-// what a trim costs does not depend on how many receipts there are.
+// trimReceipts reads the index by job alone, and no further than it must: what a
+// trim costs does not depend on how many receipts there are.
+const trimReceipts = `DELETE FROM cron_run_receipts WHERE status <> 'running' AND rowid IN (
+	SELECT r FROM (SELECT rowid AS r FROM cron_run_receipts WHERE store_key = ?1 AND job_id = ?2 AND started_at_ms <= ?3
+		ORDER BY started_at_ms DESC, receipt_id DESC LIMIT ?4 OFFSET ?5)
+	UNION ALL
+	SELECT r FROM (SELECT rowid AS r FROM cron_run_receipts WHERE store_key = ?1 AND job_id = ?2 AND started_at_ms > ?3
+		ORDER BY started_at_ms DESC, receipt_id DESC LIMIT ?4 OFFSET (SELECT ?5 - count(*) FROM
+		(SELECT 1 FROM cron_run_receipts WHERE store_key = ?1 AND job_id = ?2 AND started_at_ms <= ?3 LIMIT ?5))))`
+
+// TrimReceipts keeps so many of a job's newest receipts, the open one among them,
+// and says how many it removed: at most limit of either kind. The open one stays
+// wherever it is. Receipts of a time that has not come, left by a clock that was
+// ahead, count as the oldest.
 func TrimReceipts(t *Tx, jobID string, nowMs int64, keep, limit int) (removed int64, err error) {
-	removed, err = t.Exec(`DELETE FROM cron_run_receipts WHERE rowid IN (SELECT rowid FROM cron_run_receipts
-		WHERE store_key = ? AND job_id = ? AND started_at_ms <= ? AND status <> 'running'
-		ORDER BY started_at_ms DESC, receipt_id DESC LIMIT ? OFFSET ?)`, t.StoreKey(), jobID, nowMs, limit, keep)
-	if err != nil || removed >= int64(limit) {
-		return removed, err
-	}
-	early, err := t.Exec(`DELETE FROM cron_run_receipts WHERE rowid IN (SELECT rowid FROM cron_run_receipts
-		WHERE store_key = ?1 AND job_id = ?2 AND started_at_ms > ?3 AND status <> 'running'
-		ORDER BY started_at_ms DESC, receipt_id DESC LIMIT ?4 OFFSET (SELECT ?5 - count(*) FROM (SELECT 1 FROM cron_run_receipts
-		WHERE store_key = ?1 AND job_id = ?2 AND started_at_ms <= ?3 AND status <> 'running' LIMIT ?5)))`,
-		t.StoreKey(), jobID, nowMs, limit-int(removed), keep)
-	return removed + early, err
+	return t.Exec(trimReceipts, t.StoreKey(), jobID, nowMs, limit, keep)
 }
 
 // ExpireOrphans looks at limit receipts from a place in the table on and removes

@@ -105,7 +105,11 @@ func (t *turn) trimJobs(runs int) error {
 		if !ok {
 			return nil
 		}
-		receipts, err := store.TrimReceipts(t.tx, id, t.now, t.id.receiptsKept, receiptsLeft)
+		keep := t.id.receiptsKept
+		if _, open := t.st.open.Get(id); open {
+			keep++
+		}
+		receipts, err := store.TrimReceipts(t.tx, id, t.now, keep, receiptsLeft)
 		if err != nil {
 			return err
 		}
@@ -118,7 +122,7 @@ func (t *turn) trimJobs(runs int) error {
 			t.countRemoved(by)
 		}
 		t.wrote = t.wrote || receipts+rows > 0
-		if int(receipts) == receiptsLeft || over > rowsLeft { // the next piece goes on with it
+		if int(receipts) >= receiptsLeft || over > rowsLeft { // the next piece goes on with it
 			return nil
 		}
 		receiptsLeft, rowsLeft = receiptsLeft-int(receipts), rowsLeft-int(rows)
