@@ -9,10 +9,10 @@ import (
 	"github.com/rota-scheduler/rota/worker/job"
 )
 
-// flushSteps is how many steps of a backup (4 MiB) go by between two syncs of
+// flushSteps is how many steps of a backup (1 MiB) go by between two syncs of
 // the copy. They are short enough that a commit which waits behind one is hardly
 // late, and the disk is not left with all of it at the end.
-const flushSteps = 16
+const flushSteps = 4
 
 // Backup asks for a copy of the database as it is at the end of the copying,
 // everything in it that was acknowledged before. It is no command of a turn: its

@@ -99,7 +99,7 @@ func (d *desk) one() (more bool) {
 		d.t.Fatal(err)
 	}
 	d.w.orders.take(0)
-	d.w.upkeep(!more)
+	d.w.upkeep()
 	return more
 }
 

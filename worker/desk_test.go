@@ -115,7 +115,10 @@ func (d *desk) turn() {
 			continue
 		}
 		if !more && d.w.outcomes.len()+d.w.commands.len() == 0 {
-			return
+			if !d.w.st.retention.underWay || !d.w.retentionDue(d.monoMs+retainPauseMs) || d.w.stopping.Load() {
+				return
+			}
+			d.monoMs += retainPauseMs // the next piece
 		}
 	}
 	d.t.Fatal("the worker does not come to rest")

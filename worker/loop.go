@@ -156,10 +156,11 @@ func (w *Worker) duties(t *turn) (more bool, err error) {
 		return more, nil
 	}
 	trims, err := t.retain()
-	if !trims {
-		w.retainDueMonoMs = t.monoMs + retainEveryMs
+	w.retainDueMonoMs = t.monoMs + retainEveryMs
+	if trims {
+		w.retainDueMonoMs = t.monoMs + retainPauseMs
 	}
-	return more || trims, err
+	return more, err
 }
 
 // applyBatch applies the messages in order and keeps their answers. Its error
@@ -291,7 +292,9 @@ func (t *turn) close(seq int64) error {
 // committed makes the staged memory the truth and lets everything leave.
 func (w *Worker) committed(t *turn, b *batch) {
 	w.trouble = trouble{}
-	w.unseen++
+	if w.unseen++; t.trimmed {
+		w.unseen = lookCommits // it touched many pages
+	}
 	w.committedMonoMs = t.monoMs
 	w.committedTurns.Add(1)
 	t.marks.hit()
@@ -364,26 +367,26 @@ func (m marks) hit() {
 }
 
 // Upkeep between transactions: frames of the log that the file lacks are moved
-// into it when nothing was committed for a while, and in the middle of work only
-// when there are so many that the log would outgrow its bound. Whoever asks while
-// frames are moved waits for it, so the first quiet moment between two requests
-// is no occasion.
+// into it. Whoever asks meanwhile waits for it, about 20 µs a page, so it is done a
+// little at a time, when nothing was committed for a moment: a caller that asks
+// again at once leaves none, and slots that come a few milliseconds apart do. In
+// the middle of work it is done only when the log would outgrow its bound.
 const (
-	quietMs     = 250
-	quietFrames = 1000  // fewer are left where they are
+	quietMs     = 3
+	quietFrames = 300   // fewer are left where they are
 	busyFrames  = 16384 // 64 MiB
 	lookCommits = 16    // between two looks at how many there are
 )
 
-// upkeep does what is due of it. quiet says that the loop has nothing else to do.
-func (w *Worker) upkeep(quiet bool) {
+// upkeep does what is due of it.
+func (w *Worker) upkeep() {
 	var err error
 	if w.unseen >= lookCommits {
 		w.unseen = 0
 		w.pending, err = w.store.Idle().Pending()
 	}
-	quiet = quiet && w.clock.MonoMs() >= w.quietMonoMs()
-	if err == nil && (w.pending >= busyFrames || quiet && w.pending >= quietFrames) {
+	quiet := w.pending >= quietFrames && w.clock.MonoMs() >= w.quietMonoMs()
+	if err == nil && (quiet || w.pending >= busyFrames) {
 		w.pending = 0 // or what the next look finds
 		_, err = w.store.Idle().Checkpoint()
 	}

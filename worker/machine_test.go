@@ -140,10 +140,10 @@ func (m *machine) settle() {
 	m.t.Helper()
 	for range 10_000 {
 		if more := m.turn(); !more {
-			m.w.upkeep(true)
+			m.w.upkeep()
 			return
 		}
-		m.w.upkeep(false)
+		m.w.upkeep()
 	}
 	m.t.Fatal("the worker does not come to rest")
 }

@@ -14,10 +14,11 @@ import "github.com/rota-scheduler/rota/store"
 // by what the time between two looks and the patience add, whatever the load.
 const (
 	retainEveryMs    = 60_000
+	retainPauseMs    = 5 // between two pieces: other work, and a piece of the log
 	retainPatienceMs = 10_000
 
 	// pieceRuns is what a turn without other work removes, in runs' worth.
-	pieceRuns = 32
+	pieceRuns = 8
 	// eventsOfRun is how many events a run's worth is, and one for what is told
 	// beside runs.
 	eventsOfRun = 4
@@ -93,7 +94,8 @@ func (t *turn) expire(runs int) (more bool, err error) {
 		return false, err
 	}
 	t.st.retention.orphansFrom = next
-	t.wrote = t.wrote || removed+expired+orphans > 0
+	t.trimmed = t.trimmed || removed+expired+orphans > 0
+	t.wrote = t.wrote || t.trimmed
 	return more || expired == int64(runs), nil
 }
 
@@ -121,7 +123,8 @@ func (t *turn) trimJobs(runs int) error {
 			}
 			t.countRemoved(by)
 		}
-		t.wrote = t.wrote || receipts+rows > 0
+		t.trimmed = t.trimmed || receipts+rows > 0
+		t.wrote = t.wrote || t.trimmed
 		if int(receipts) >= receiptsLeft || over > rowsLeft { // the next piece goes on with it
 			return nil
 		}

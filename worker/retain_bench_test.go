@@ -82,7 +82,7 @@ func BenchmarkRetain(b *testing.B) {
 					}
 					pieces = append(pieces, sinceMs(began))
 					b.StopTimer()
-					d.w.upkeep(!more)
+					d.w.upkeep()
 				}
 				rows += before - d.expirable()
 				d.close()
@@ -158,7 +158,7 @@ func soak(b *testing.B, mode string) {
 				}
 				turns = append(turns, sinceMs(at))
 				d.w.orders.take(0)
-				d.w.upkeep(!more)
+				d.w.upkeep()
 				if ended := d.endActive(); ended > 0 {
 					runs, more = runs+ended, true
 				} else if mode == "busy" || sinceMs(began) >= float64(stepMs) {

@@ -107,6 +107,7 @@ func TestRetentionGoesRoundTheJobs(t *testing.T) {
 		if _, waits := d.w.st.grown.Get(last); !waits {
 			return
 		}
+		d.monoMs += retainPauseMs
 		d.once()
 		for i := range pieceRuns { // the first ones ran again
 			d.w.st.grown = d.w.st.grown.Put(new(edit), fmt.Sprintf("j%03d", i), struct{}{})
@@ -130,6 +131,7 @@ func TestRetentionLeavesBusyTurnsAloneForSomeTime(t *testing.T) {
 			d.w.commands.put(&call{command: AddJob{ID: id, Params: manyParams(i, `{"kind":"every","everyMs":7776000000}`)}, reply: make(chan answer, 1)})
 			d.w.commands.put(&call{command: RunJob{ID: id, Mode: "force", Key: id, Given: true}, reply: make(chan answer, 1)})
 		}
+		d.monoMs += retainPauseMs
 		d.once()
 		return before - d.expirable()
 	}

@@ -52,6 +52,7 @@ type turn struct {
 	counts  []rowCount
 	decoded []string // jobs that may have something decoded at hand
 	room    [256]byte
+	trimmed bool // retention removed rows
 	wrote   bool // something beside touched state was written
 	marks   marks
 }

@@ -76,7 +76,7 @@ func benchmarkPart(b *testing.B, kept string, durability store.Durability, o Opt
 			}
 		}
 		d.w.orders.take(0)
-		d.w.upkeep(true)
+		d.w.upkeep()
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*runs), "ns/run")

@@ -278,7 +278,7 @@ func (w *Worker) Run(ctx context.Context) error {
 				return nil
 			}
 		}
-		w.upkeep(!more)
+		w.upkeep()
 		if copying := w.stepBackup(); !more && !copying {
 			w.saturation.turnTo(false, w.clock.MonoMs())
 			w.sleep(ctx)
@@ -339,6 +339,9 @@ func (w *Worker) sleep(ctx context.Context) {
 		if deadlineMs, ok := w.deadlineMs(now); ok {
 			waitMs = min(waitMs, max(0, deadlineMs-now.wallMs))
 		}
+	}
+	if w.st.retention.underWay && w.trouble.attempts == 0 && !w.stopping.Load() && w.store.Fenced() == "" {
+		waitMs = min(waitMs, max(0, w.retainDueMonoMs-w.clock.MonoMs()))
 	}
 	if w.pending >= quietFrames {
 		waitMs = min(waitMs, max(0, w.quietMonoMs()-w.clock.MonoMs()))
