@@ -44,6 +44,7 @@
 //	trouble, start       a turn that failed; the way into the first one
 //	life, step           the table of a run's life, and what acts by it
 //	queue, slots         requests and activations; deciding about slots
+//	arm                  many runs of one moment, committed ahead of it
 //	settle, entry        the end of a run; its history entry
 //	retry, delivery      what a failure leads to; a result until it is sent
 //	load, recover        the model from the file; what a start makes of open runs
@@ -53,6 +54,7 @@
 //	edit, reschedule, manual, jobsfile, reads   the commands
 //	backup               a copy of the file, made between turns
 //	search, totals       reading history a slice at a time; how much there is
+//	retain, saturation   what is removed, and when; how busy the loop is
 //	commands, launch     what host and launcher exchange with the worker
 //	rules, event         the catalogues that leave the process
 //	model, tree          what is remembered, as values that a turn can drop
