@@ -295,7 +295,7 @@ func (w *Worker) committed(t *turn, b *batch) {
 	if w.unseen++; t.trimmed {
 		w.unseen = lookCommits // it touched many pages
 	}
-	w.committedMonoMs = t.monoMs
+	w.committedMonoMs = w.clock.MonoMs()
 	w.committedTurns.Add(1)
 	t.marks.hit()
 	w.leave(t, b)

@@ -66,8 +66,7 @@ func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
 			return err
 		}
 	}
-	done, spent := *r, false
-	done.Phase = PhaseDone
+	spent := false
 	if j, ok := t.st.jobs.Get(r.JobID); ok && r.Gone == nil && j.decoded {
 		edited := j.state().RunningScheduleChangeID != ""
 		j, err := t.editState(j, func(s *store.State) { applyEnd(s, &e, c, t.now) })
@@ -81,9 +80,9 @@ func (t *turn) conclude(r *Run, e entry, endedAtMs int64, c conclusion) error {
 	if err := t.forgetPlan(r); err != nil {
 		return err
 	}
-	t.putRun(&done)
+	t.dropRun(r)
 	t.orders = append(t.orders, Order{Settled: r.ReceiptID})
-	if err := t.tell(&done, e, endedAtMs, c); err != nil || !spent {
+	if err := t.tell(r, e, endedAtMs, c); err != nil || !spent {
 		return err
 	}
 	j, ok := t.st.jobs.Get(r.JobID)

@@ -321,12 +321,23 @@ func (t *turn) dropJob(j *Job) {
 	t.st.jobs = t.st.jobs.Delete(t.edit, j.ID)
 }
 
-// putRun installs a run at its phase; PhaseDone forgets it.
-func (t *turn) putRun(r *Run) {
+// removeRun takes a run out of where it is.
+func (t *turn) removeRun(r *Run) {
 	t.st.queue = t.st.queue.Delete(t.edit, r.order)
 	t.st.active = t.st.active.Delete(t.edit, r.ReceiptID)
 	t.st.sent = t.st.sent.Delete(t.edit, r.ReceiptID)
 	t.st.open = t.st.open.Delete(t.edit, r.JobID)
+}
+
+// dropRun forgets a run that has ended.
+func (t *turn) dropRun(r *Run) {
+	t.removeRun(r)
+	t.reindex(r.JobID)
+}
+
+// putRun installs a run at its phase; PhaseDone forgets it.
+func (t *turn) putRun(r *Run) {
+	t.removeRun(r)
 	switch r.Phase {
 	case PhaseRequested:
 		t.st.queue = t.st.queue.Put(t.edit, r.order, r)

@@ -80,7 +80,7 @@ type Worker struct {
 	trouble         trouble
 	unseen          int   // commits since the last look at the log
 	pending         int   // frames that the file lacked then
-	committedMonoMs int64 // when the last commit's turn began
+	committedMonoMs int64 // when the last commit was made
 	searches        searches
 	// retainDueMonoMs is when retention looks next: monotonic, so that a wall
 	// clock that steps back does not stop it.
