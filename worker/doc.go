@@ -54,7 +54,8 @@
 //	edit, reschedule, manual, jobsfile, reads   the commands
 //	backup               a copy of the file, made between turns
 //	search, totals       reading history a slice at a time; how much there is
-//	retain, saturation   what is removed, and when; how busy the loop is
+//	retain, upkeep       what is removed, and when; moving the log into the file
+//	decoded, saturation  what stays decoded of a job; how busy the loop is
 //	commands, launch     what host and launcher exchange with the worker
 //	rules, event         the catalogues that leave the process
 //	model, tree          what is remembered, as values that a turn can drop
