@@ -254,7 +254,10 @@ func (w *Worker) commitTurn(now instant, b *batch, apply func(*turn) error) erro
 	if err := t.close(w.st.seq); err != nil {
 		return w.failed(b, errors.Join(err, t.tx.Rollback()), nil)
 	}
-	if err := t.tx.Commit(); err != nil {
+	w.saturation.turnTo(false, w.clock.MonoMs()) // what waits for the disk is no work
+	err = t.tx.Commit()
+	w.saturation.turnTo(true, w.clock.MonoMs())
+	if err != nil {
 		return w.failed(b, err, t)
 	}
 	w.committed(t, b)

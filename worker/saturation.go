@@ -6,9 +6,11 @@ import "sync"
 // looks back over: it forgets what is older than both.
 const saturationWindowMs = 10_000
 
-// saturation is the share of time that the loop works and does not wait: the one
-// figure that says how far from its limit a single goroutine is. A commit's sync
-// is work, because nothing else happens meanwhile.
+// saturation is the share of time that the loop works and waits for nobody: the
+// one figure that says how far from its limit a single goroutine is. It waits for
+// messages, for deadlines, and in a commit for the disk: a sync takes as long for
+// one run as for hundreds, and what comes meanwhile shares the next one, so a loop
+// that does little else can still take many times as much.
 type saturation struct {
 	mu      sync.Mutex // guards what follows
 	started bool

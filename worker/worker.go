@@ -145,7 +145,8 @@ type Stats struct {
 	Turns   int64 // transactions begun, without those that only read history
 	Commits int64 // of these, committed: what costs a sync each
 	// Saturation is the share of the last ten to twenty seconds that the loop
-	// worked and did not wait, from 0 to 1. Near 1 answers begin to queue.
+	// worked and waited neither for messages nor for the disk, from 0 to 1. It rises
+	// with the load; at the most a machine takes, what is missing to 1 is its disk.
 	Saturation float64
 }
 
