@@ -256,7 +256,7 @@ func TestSearchesEndWithAReason(t *testing.T) {
 func TestRetentionWaitsForTheCount(t *testing.T) {
 	d := newDesk(t)
 	d.cfg.HistoryRowsPerJob = 100
-	d.exec(fillHistory, 30_000, d.nowMs-30_000_000, d.nowMs+1)
+	d.exec(fillHistory, 3_000, d.nowMs-30_000_000, d.nowMs+1)
 	d.crash()
 	s, err := store.Open(store.Options{Path: d.path, Durability: store.Normal, NowMs: d.nowMs})
 	if err != nil {
@@ -269,19 +269,19 @@ func TestRetentionWaitsForTheCount(t *testing.T) {
 	d.nowMs, d.monoMs = d.nowMs+retainEveryMs, d.monoMs+retainEveryMs
 	page := d.asks(RunsQuery{Limit: 1})
 	d.once()
-	if kept := d.query(`SELECT count(*) FROM task_runs`); d.w.st.totals.known || kept[0] != "30000" {
+	if kept := d.query(`SELECT count(*) FROM task_runs`); d.w.st.totals.known || kept[0] != "3000" {
 		t.Fatalf("known %v, rows %s", d.w.st.totals.known, kept)
 	}
 	for !d.w.st.totals.known {
 		d.once()
 	}
-	if n := fmt.Sprint(d.w.st.totals.lines()); d.w.st.totals.all != 30_000 {
+	if n := fmt.Sprint(d.w.st.totals.lines()); d.w.st.totals.all != 3_000 {
 		t.Errorf("counted %s", n)
 	}
 	for len(page.reply) == 0 {
 		d.once()
 	}
-	if p := answered(t, page); p.Total != 30_000 {
+	if p := answered(t, page); p.Total != 3_000 {
 		t.Errorf("the page counted %d", p.Total)
 	}
 	d.turn() // it checks the totals with each turn of retention
